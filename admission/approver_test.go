@@ -39,7 +39,7 @@ func TestApproverRBAC(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
-			o := Options{DefaultMode: v1alpha1.ModeEnforce, MayApprove: func(_ context.Context, u subject.User, ref parent.Ref) (bool, error) {
+			o := stubs{Options: enforced(), mayApprove: func(_ context.Context, u subject.User, ref parent.Ref) (bool, error) {
 				asked++
 				if u.Name != fx.Alice.Name || ref.Kind != "XDatabase" {
 					t.Errorf("reviewed %s on %s", u.Name, ref.Kind)

@@ -71,7 +71,7 @@ func benchCases(tb testing.TB) map[string]benchCase {
 		"Expected": {setting: setting{xr: xr}, req: request(Update, large(tb), fx.Resize("l")), want: ReasonExpected,
 			allocs: 68},
 		"NewOrigin": {setting: setting{xr: xr}, req: by(request(Update, large(tb), fx.Resize("l")), fx.Alice, "kubectl"),
-			want: ReasonNewOrigin, allocs: 68},
+			want: ReasonNewOrigin, allocs: 162},
 		"Create": {setting: setting{xr: xr}, req: request(Create, created), want: ReasonExpected, allocs: 56},
 		"Drift":  {setting: setting{}, req: request(Update, large(tb), fx.Resize("l")), want: ReasonDrift, allocs: 90},
 		"Approved": {setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}},

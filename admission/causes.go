@@ -77,17 +77,15 @@ func (ev *evaluation) findCauses() []v1alpha1.HopCause {
 		out = append(out, cause(v1alpha1.CauseController, by))
 	}
 	out = out[:min(len(out), v1alpha1.MaxHopCauses)]
-	if ev.Options.Author != nil {
-		for i := range out {
-			out[i] = ev.authored(out[i])
-		}
+	for i := range out {
+		out[i] = ev.authored(out[i])
 	}
 	return out
 }
 
 // authored is a cause with its author, where it is known (KR-07-11). No decision depends on it.
 func (ev *evaluation) authored(c v1alpha1.HopCause) v1alpha1.HopCause {
-	found, err := ev.Options.Author(ev.ctx, c)
+	found, err := ev.World.Author(ev.ctx, c)
 	if err != nil {
 		ev.warnings.add("cannot determine the author of " + c.Name + ": " + err.Error())
 		return c

@@ -37,7 +37,7 @@ func TestUnrequested(t *testing.T) {
 	cases := map[string]struct {
 		reason      string
 		xr          []fx.Mod
-		opts        Options
+		opts        stubs
 		build       allowance.Build
 		req         *Request
 		hops        int
@@ -49,7 +49,7 @@ func TestUnrequested(t *testing.T) {
 			causes: []v1alpha1.HopCause{composition}},
 		"Controller": {reason: "no revision, and an unknown build", xr: []fx.Mod{noRevision}, req: drift(), hops: 1, unrequested: true,
 			passed: v1alpha1.PassedLog, causes: []v1alpha1.HopCause{controller}},
-		"Approved": {reason: "an approval does not make it an intent", xr: []fx.Mod{approve}, opts: enforced(), req: drift(), hops: 1,
+		"Approved": {reason: "an approval does not make it an intent", xr: []fx.Mod{approve}, opts: stubs{Options: enforced()}, req: drift(), hops: 1,
 			unrequested: true, passed: v1alpha1.PassedApproval, causes: []v1alpha1.HopCause{composition}},
 		"Several": {reason: "a revision and a function cannot be distinguished", build: built, req: drift(), hops: 1,
 			unrequested: true, passed: v1alpha1.PassedLog, causes: []v1alpha1.HopCause{composition, function}},
@@ -79,7 +79,7 @@ func TestUnrequested(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			tc.opts.Author = func(_ context.Context, c v1alpha1.HopCause) (v1alpha1.HopCause, error) {
+			tc.opts.author = func(_ context.Context, c v1alpha1.HopCause) (v1alpha1.HopCause, error) {
 				switch c.Kind {
 				case v1alpha1.CauseComposition:
 					c.Author = "alice"
@@ -88,7 +88,7 @@ func TestUnrequested(t *testing.T) {
 				}
 				return c, nil
 			}
-			e := &Evaluator{World: builtWorld{setting{xr: tc.xr}.world(), tc.build}, Options: tc.opts}
+			e := tc.opts.of(builtWorld{setting{xr: tc.xr}.world(), tc.build})
 			d, err := e.Evaluate(t.Context(), tc.req)
 			if err != nil || !d.Allowed {
 				t.Fatalf("%s: %v: %+v: %s", tc.reason, err, outcomeOf(d), d.Message)

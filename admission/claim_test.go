@@ -63,7 +63,7 @@ func TestUnlinkingNeedsTheVerb(t *testing.T) {
 			xr := xdatabase()
 			p := newPlay(t, nil, fx.With(claim(), fx.Annotate(v1alpha1.AnnotationKeySettledGeneration, "3")), xr, rdsInstance(xr))
 			may := false
-			p.e.Options.MayApprove = func(context.Context, subject.User, parent.Ref) (bool, error) { return may, nil }
+			p.e = stubs{Options: p.e.Options, mayApprove: func(context.Context, subject.User, parent.Ref) (bool, error) { return may, nil }}.of(p.e.World)
 			d := p.update(tc.who, tc.as, tc.of, tc.mod)
 			if d.Allowed == (tc.needs != "") || !strings.Contains(d.Message, tc.needs) || tc.needs != "" && d.Reason != ReasonApproverForbidden {
 				t.Errorf("allowed %t, %s: %s", d.Allowed, d.Reason, d.Message)

@@ -188,7 +188,7 @@ func TestSelf(t *testing.T) {
 		change  fx.Mod
 		user    subject.User
 		manager string
-		opts    Options
+		opts    evaluating
 		want    Class
 	}{
 		"LateInit": {reason: "the provider, by its hash", object: fx.Instance(), change: fx.Resize("l"), user: fx.Provider,
@@ -199,7 +199,7 @@ func TestSelf(t *testing.T) {
 		"Person": {reason: "a person who once edited the status is no controller", object: fx.With(fx.Instance(), personal),
 			change: fx.Resize("l"), user: fx.Alice, manager: "kubectl", opts: Options{}, want: ClassNewOrigin},
 		"ControllerUser": {reason: "unless --controller-users names the user", object: fx.With(fx.Instance(), personal), change: fx.Resize("l"),
-			user: fx.Alice, manager: "kubectl", opts: Options{ControllerUsers: func(n string) bool { return n == "alice" }}, want: ClassSelf},
+			user: fx.Alice, manager: "kubectl", opts: stubs{controllerUser: func(n string) bool { return n == "alice" }}, want: ClassSelf},
 		"Refs": {reason: "machinery by Crossplane's manager", object: fx.Composite(), change: refs, user: fx.Crossplane,
 			manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: ClassSelf},
 		"RefsByPerson": {reason: "machinery by another user is an intent", object: fx.Composite(), change: refs, user: fx.Alice,

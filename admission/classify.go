@@ -88,13 +88,13 @@ func (ev *evaluation) metadataByController() bool {
 // mayBeController reports whether the user is of a kind that controllers have.
 func (f *facts) mayBeController() bool {
 	u := f.req.User
-	return u.IsMachine() || f.Options.ControllerUsers != nil && f.Options.ControllerUsers(u.Name)
+	return u.IsMachine() || f.World.ControllerUser(u.Name)
 }
 
 // mayUpdateStatus reports whether the user may update the status of an object. What
 // a field manager shows is a claim that this right bears out (KR-13-04).
 func (f *facts) mayUpdateStatus(ctx context.Context, object parent.Ref) (bool, error) {
-	if f.Options.MayUpdateStatus != nil && !f.mayBeController() {
+	if !f.mayBeController() {
 		return false, nil
 	}
 	return f.hasStatusRight(ctx, object)
@@ -102,10 +102,7 @@ func (f *facts) mayUpdateStatus(ctx context.Context, object parent.Ref) (bool, e
 
 // hasStatusRight reports whether the user may update the status of an object.
 func (f *facts) hasStatusRight(ctx context.Context, object parent.Ref) (bool, error) {
-	if f.Options.MayUpdateStatus == nil {
-		return true, nil
-	}
-	may, err := f.Options.MayUpdateStatus(ctx, f.req.User, object)
+	may, err := f.World.MayUpdateStatus(ctx, f.req.User, object)
 	if err != nil {
 		return false, fmt.Errorf("cannot determine whether %s is a controller of %s: %w", f.req.User.Name, identity.Describe(object), err)
 	}
@@ -133,7 +130,7 @@ func (ev *evaluation) classify() (verdict, error) {
 	p, actor := ev.parent(), ev.actor()
 	known := ev.World.Settled(p.Ref)
 	c := classification{
-		phase:   settling.Phase(p, known, ev.Options.initialized(ev.parentRef.GroupKind())...),
+		phase:   settling.Phase(p, known, ev.World.Initialized(ev.parentRef.GroupKind())...),
 		id:      ev.req.DifferenceID(p, ev.changes),
 		parents: ev.policySet().Of(ev.parentRef.GroupKind()),
 	}

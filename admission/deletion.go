@@ -107,7 +107,7 @@ func (ev *evaluation) managedDeletion() (verdict, deletion) {
 		switch p, err := ev.World.Parent(ev.ctx, ev.parentRef, ev.live); {
 		case err == nil:
 			cached, terminating = !ev.live, p.Deleting()
-			if ev.guards(p) { // else the approvals of the object itself count alone
+			if ev.World.Guarded(p) { // else the approvals of the object itself count alone
 				holder = p
 			}
 		case errors.Is(err, ErrDeleted):
@@ -194,7 +194,7 @@ func (ev *evaluation) orphaningDeletion(root *parent.State, below []*parent.Stat
 	case freeze != nil:
 		return ev.refuse(frozen(freeze))
 	}
-	if ev.Options.MayApprove != nil {
+	if ev.Options.ApproverRBAC {
 		if r := ev.authorizeTo("a deletion that orphans the managed resources"); r != nil {
 			return ev.refuse(*r)
 		}
@@ -215,7 +215,7 @@ func (ev *evaluation) unlisted(root *parent.State, err error) verdict {
 // blocks reports whether a managed resource below prevents the deletion: it would
 // be orphaned, and its mode is enforce or our mask is still there.
 func (ev *evaluation) blocks(mr *parent.State) (bool, error) {
-	mode, invalid, err := ev.modeOf(ev.ctx, mr.Annotations[v1alpha1.AnnotationKeyMode], mr.Namespace, ev.Options.settingsFor(mr.Ref, mr.Labels))
+	mode, invalid, err := ev.modeOf(ev.ctx, mr.Annotations[v1alpha1.AnnotationKeyMode], mr.Namespace, ev.World.Settings(mr.Ref, mr.Labels))
 	if err != nil {
 		return false, err
 	}

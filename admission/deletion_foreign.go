@@ -66,7 +66,7 @@ func (ev *evaluation) holderFor(o *parent.State) (holder *parent.State, cached b
 	switch {
 	case err != nil:
 		return o, false
-	case !ev.guards(p):
+	case !ev.World.Guarded(p):
 		return o, !ev.live
 	}
 	return p, !ev.live

@@ -211,9 +211,9 @@ func TestDeleteCompositeOrphans(t *testing.T) {
 // What is decided on a composite is not evaded by orphaning what it composes (KR-13-61).
 func TestOrphaningEvadesNothing(t *testing.T) {
 	may := false
-	rbac := enforced()
-	rbac.MayApprove = func(context.Context, subject.User, parent.Ref) (bool, error) { return may, nil }
-	remove := func(o Options, below []*parent.State, mods ...fx.Mod) Decision {
+	rbac := stubs{Options: enforced()}
+	rbac.mayApprove = func(context.Context, subject.User, parent.Ref) (bool, error) { return may, nil }
+	remove := func(o evaluating, below []*parent.State, mods ...fx.Mod) Decision {
 		w := setting{}.world()
 		w.managed = below
 		r := by(request(Delete, fx.With(fx.Composite(), mods...)), fx.Alice, "")

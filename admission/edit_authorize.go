@@ -18,7 +18,7 @@ import (
 // orphan as annotation deletion does (KR-13-14), or labels (KR-13-46). What a Composition sets is authorized
 // by the right to write Compositions.
 func (ed *editor) authorize(changed []string) *refusal {
-	if ed.Options.MayApprove == nil {
+	if !ed.Options.ApproverRBAC {
 		return nil
 	}
 	if i := slices.IndexFunc(changed, v1alpha1.NeedsApproverVerb); i >= 0 {
@@ -82,16 +82,13 @@ func (ed *editor) relabeled() string {
 	if old == nil || maps.Equal(old.GetLabels(), now.GetLabels()) {
 		return ""
 	}
-	if g := ed.Options.Guarded; g != nil && g(parent.Sum(old, ed.kind.Role)) && !g(parent.Sum(now, ed.kind.Role)) {
+	if ed.World.Guarded(parent.Sum(old, ed.kind.Role)) && !ed.World.Guarded(parent.Sum(now, ed.kind.Role)) {
 		return "requests about it are not reviewed any more"
 	}
 	if names := ed.policySet().Selecting(now.GetLabels(), old.GetLabels()); ed.hasParent && len(names) > 0 {
 		return "UpgradeAllowance " + names[0] + " applies to it"
 	}
-	if ed.Options.Settings == nil {
-		return ""
-	}
-	next := ed.Options.settingsFor(ed.req.Ref(), now.GetLabels())
+	next := ed.World.Settings(ed.req.Ref(), now.GetLabels())
 	if ed.settings.RequireApproval && !next.RequireApproval {
 		return "changes by other actors need no approval any more"
 	}
@@ -133,7 +130,7 @@ func deletionPolicy(content map[string]any) string {
 
 // authorizeTo do something, as a clause, by the verb approve.
 func (ev *evaluation) authorizeTo(what string) *refusal {
-	ok, err := ev.Options.MayApprove(ev.ctx, ev.req.User, ev.req.Ref())
+	ok, err := ev.World.MayApprove(ev.ctx, ev.req.User, ev.req.Ref())
 	switch {
 	case err == nil && ok:
 		return nil

@@ -60,7 +60,7 @@ func TestNarrowingNeedsTheVerb(t *testing.T) {
 			}
 			asked, may := 0, false
 			o := statusRights(nil, fx.Crossplane)
-			o.MayApprove = func(context.Context, subject.User, parent.Ref) (bool, error) { asked++; return may, nil }
+			o.mayApprove = func(context.Context, subject.User, parent.Ref) (bool, error) { asked++; return may, nil }
 			req := by(request(Update, fx.With(fx.Instance(), tc.child...), tc.mods...), tc.who, tc.as)
 			w := setting{xr: []fx.Mod{fx.Unsettled}}.world()
 			d := decide(t, w, o, req)
@@ -75,7 +75,7 @@ func TestNarrowingNeedsTheVerb(t *testing.T) {
 			if d := decide(t, w, o, req); !d.Allowed {
 				t.Errorf("with the verb: %s", d.Message)
 			}
-			o.MayApprove = nil
+			o.mayApprove = nil
 			if d := decide(t, w, o, req); !d.Allowed {
 				t.Errorf("without approver RBAC: %s", d.Message)
 			}
@@ -132,9 +132,9 @@ func testRelabel(t *testing.T, tc relabelCase) {
 	}
 	asked, may := 0, false
 	o := statusRights(nil, fx.Crossplane)
-	o.Settings, o.DefaultMode = under(tc.policy).Settings, v1alpha1.ModeLog
-	o.Guarded = func(s *parent.State) bool { return s.Labels["unguarded"] == "" }
-	o.MayApprove = func(context.Context, subject.User, parent.Ref) (bool, error) { asked++; return may, nil }
+	o.settings, o.DefaultMode = under(tc.policy).settings, v1alpha1.ModeLog
+	o.guarded = func(s *parent.State) bool { return s.Labels["unguarded"] == "" }
+	o.mayApprove = func(context.Context, subject.User, parent.Ref) (bool, error) { asked++; return may, nil }
 	child := append([]fx.Mod{func(o *unstructured.Unstructured) { o.SetLabels(tc.from) }}, tc.child...)
 	req := by(request(Update, fx.With(fx.Instance(), child...), func(o *unstructured.Unstructured) { o.SetLabels(tc.to) }), tc.who, tc.as)
 	w := setting{xr: []fx.Mod{fx.Unsettled}}.world()
@@ -146,7 +146,7 @@ func testRelabel(t *testing.T, tc relabelCase) {
 	if d := decide(t, w, o, req); !d.Allowed {
 		t.Errorf("with the verb: %s", d.Message)
 	}
-	o.MayApprove = nil
+	o.mayApprove = nil
 	if d := decide(t, w, o, req); !d.Allowed {
 		t.Errorf("without approver RBAC: %s", d.Message)
 	}
@@ -158,10 +158,11 @@ func TestLabelsOfAnUpgrade(t *testing.T) {
 	set := policySet(t, `{kind: UpgradeAllowance, metadata: {name: u}, spec: {serviceAccount: "`+fx.Crossplane.Name+`",
 		selector: {matchLabels: {tier: tin}}, allow: [{kind: Instance, relation: Child, mutations: ["*"]}]}}`)
 	may := false
-	o := Options{DefaultMode: v1alpha1.ModeEnforce, MayApprove: func(context.Context, subject.User, parent.Ref) (bool, error) { return may, nil }}
+	o := stubs{Options: enforced(), mayApprove: func(context.Context, subject.User, parent.Ref) (bool, error) { return may, nil }}
 	labels := func(l map[string]string) fx.Mod { return func(o *unstructured.Unstructured) { o.SetLabels(l) } }
 	allowed := func(from, to map[string]string) bool {
-		e := &Evaluator{World: setting{}.world(), Options: o, Policies: set}
+		e := o.of(setting{}.world())
+		e.Policies = set
 		d, err := e.Evaluate(t.Context(), by(request(Update, fx.With(fx.Instance(), labels(from)), labels(to)), fx.Alice, "kubectl"))
 		if err != nil {
 			t.Fatal(err)
@@ -181,7 +182,7 @@ func TestLabelsOfAnUpgrade(t *testing.T) {
 }
 
 func TestNarrowingUnchecked(t *testing.T) {
-	o := Options{DefaultMode: v1alpha1.ModeLog, MayApprove: func(context.Context, subject.User, parent.Ref) (bool, error) {
+	o := stubs{Options: Options{DefaultMode: v1alpha1.ModeLog}, mayApprove: func(context.Context, subject.User, parent.Ref) (bool, error) {
 		return false, errors.New("down")
 	}}
 	req := by(request(Update, fx.Unmasked(), fx.Policies("Observe")), fx.Alice, "kubectl")

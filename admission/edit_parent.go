@@ -43,7 +43,7 @@ func (ed *editor) keepParent() {
 	}
 	text := fmt.Sprintf("%s is the parent of %s and exists; to change that reference, set annotation %s=%s in the same write",
 		identity.Describe(ed.parentRef), identity.Describe(ed.req.Ref()), v1alpha1.AnnotationKeyParent, now)
-	if ed.Options.MayApprove != nil {
+	if ed.Options.ApproverRBAC {
 		text += fmt.Sprintf(" (it needs the verb %q)", VerbApprove)
 	}
 	if ed.mode == v1alpha1.ModeLog && !holdsInLog(found.view) {

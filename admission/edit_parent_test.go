@@ -119,8 +119,8 @@ func TestParentIsKept(t *testing.T) {
 // Where approver RBAC is on, declaring another parent needs the verb (KR-13-13).
 func TestParentNeedsTheVerb(t *testing.T) {
 	for _, may := range []bool{true, false} {
-		o := enforced()
-		o.MayApprove = func(context.Context, subject.User, parent.Ref) (bool, error) { return may, nil }
+		o := stubs{Options: enforced()}
+		o.mayApprove = func(context.Context, subject.User, parent.Ref) (bool, error) { return may, nil }
 		req := by(request(Update, fx.Instance(), owners(), fx.Annotate(v1alpha1.AnnotationKeyParent, v1alpha1.ParentNone)), fx.Alice, "kubectl")
 		d := decide(t, setting{}.world(), o, req)
 		if d.Allowed != may || !may && d.Reason != ReasonApproverForbidden || d.Fields != nil {

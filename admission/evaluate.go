@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
@@ -15,12 +16,24 @@ import (
 
 // Evaluator decides requests. It is safe for concurrent use.
 type Evaluator struct {
+	// World is not nil.
 	World   World
 	Options Options
 	// Policies of the cluster; nil for none.
 	Policies Policies
 	// Parent of many of the requests, read once for all of them; zero for none.
 	Parent Reading
+}
+
+// errNoWorld is what NewEvaluator returns where it is given nothing to read.
+var errNoWorld = errors.New("cannot decide without a World")
+
+// NewEvaluator returns an Evaluator that reads a World. Policies may be nil.
+func NewEvaluator(w World, o Options, p Policies) (*Evaluator, error) {
+	if w == nil {
+		return nil, errNoWorld
+	}
+	return &Evaluator{World: w, Options: o, Policies: p}, nil
 }
 
 // Reading of the annotations of one State of a parent. It is not modified.

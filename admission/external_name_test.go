@@ -93,8 +93,8 @@ func TestRetarget(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			o := enforced()
-			o.MayUpdateStatus = func(context.Context, subject.User, parent.Ref) (bool, error) { return tc.may, nil }
+			o := stubs{Options: enforced()}
+			o.mayUpdateStatus = func(context.Context, subject.User, parent.Ref) (bool, error) { return tc.may, nil }
 			before := fx.With(fx.Instance(), append([]fx.Mod{fx.Ready}, tc.before...)...)
 			req := by(request(Update, before, tc.to), tc.by, "writer")
 			d := decide(t, setting{}.world(), o, req)

@@ -53,9 +53,7 @@ type facts struct {
 func (e *Evaluator) collect(ctx context.Context, req *Request) (*facts, error) {
 	f := &facts{Evaluator: e, req: req, kind: e.World.Kind(req.Kind)}
 	stored := req.Stored()
-	if e.Options.Settings != nil {
-		f.settings = e.Options.settingsFor(req.Ref(), stored.GetLabels())
-	}
+	f.settings = e.World.Settings(req.Ref(), stored.GetLabels())
 	var err error
 	if f.mode, f.modeWarnings, err = e.modeOf(ctx, identity.Annotation(stored, v1alpha1.AnnotationKeyMode), req.Namespace, f.settings); err != nil {
 		return nil, err
@@ -93,7 +91,7 @@ func (f *facts) parentOf(stored *unstructured.Unstructured) (parent.Ref, bool) {
 // counts as absent, and a warning names it. While Kausality is being removed, and where
 // the policy is suspended or only traces, the mode is log.
 func (e *Evaluator) modeOf(ctx context.Context, own, namespace string, s settings.Settings) (v1alpha1.Mode, []string, error) {
-	if e.Options.removing() || s.Suspended || s.TraceOnly {
+	if e.World.Removing() || s.Suspended || s.TraceOnly {
 		return v1alpha1.ModeLog, nil, nil
 	}
 	var invalid []string

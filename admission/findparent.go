@@ -61,7 +61,7 @@ func (ev *evaluation) lookUp() *lookup {
 			return lookup{err: err}
 		}
 		read := ev.reading(p)
-		view := &parentView{state: p, set: read.set.At(ev.req.Time), freeze: freeze, guarded: ev.guards(p), trace: read.trace,
+		view := &parentView{state: p, set: read.set.At(ev.req.Time), freeze: freeze, guarded: ev.World.Guarded(p), trace: read.trace,
 			intent: *read.trace.Own(), actor: actor}
 		if !view.guarded {
 			view.set = view.set.WithoutApprovals()
@@ -95,9 +95,6 @@ func (ev *evaluation) actor() actor {
 	}
 	return actor{}
 }
-
-// guards reports whether approvals on a parent count.
-func (f *facts) guards(p *parent.State) bool { return f.Options.Guarded == nil || f.Options.Guarded(p) }
 
 // errNotLinked is the outcome for a Claim that exists and does not reference the composite:
 // it is not its parent (KR-01-03).

@@ -100,7 +100,7 @@ properties:
 		t.Run(name, func(t *testing.T) {
 			w := setting{}.world()
 			w.defaults = defaults
-			o := Options{MayUpdateStatus: func(context.Context, subject.User, parent.Ref) (bool, error) { return tc.may, nil }}
+			o := stubs{mayUpdateStatus: func(context.Context, subject.User, parent.Ref) (bool, error) { return tc.may, nil }}
 			before := fx.Unmasked()
 			if tc.before != nil {
 				tc.before(before)

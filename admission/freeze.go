@@ -31,7 +31,7 @@ func (ev *evaluation) parentFrozen() (verdict, error) {
 
 // freezeOf an object that is in force; nil for none.
 func (ev *evaluation) freezeOf(s *parent.State) (*identity.Freeze, error) {
-	by, err := ev.covering(s.Ref, ev.Options.settingsFor(s.Ref, s.Labels).Freezes)
+	by, err := ev.covering(s.Ref, ev.World.Settings(s.Ref, s.Labels).Freezes)
 	if err != nil {
 		return nil, err
 	}

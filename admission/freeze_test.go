@@ -66,7 +66,7 @@ func TestFrozenFromOutside(t *testing.T) {
 				if tc.elsewhere {
 					namespace = "other"
 				}
-				o := Options{DefaultMode: mode, Settings: func(_ parent.Ref, _ map[string]string) settings.Settings {
+				o := stubs{Options: Options{DefaultMode: mode}, settings: func(_ parent.Ref, _ map[string]string) settings.Settings {
 					return settings.Settings{Policy: "all", Freezes: tc.policies}
 				}}
 				d := decide(t, w, o, request(Update, fx.With(fx.Instance(), fx.Set(namespace, "metadata", "namespace")), fx.Resize("l")))

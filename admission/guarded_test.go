@@ -13,9 +13,9 @@ import (
 )
 
 // unguarded are enforcing Options where requests about composites are not reviewed.
-func unguarded() Options {
-	o := enforced()
-	o.Guarded = func(s *parent.State) bool { return s.Role != parent.RoleComposite }
+func unguarded() stubs {
+	o := stubs{Options: enforced()}
+	o.guarded = func(s *parent.State) bool { return s.Role != parent.RoleComposite }
 	return o
 }
 
@@ -25,7 +25,7 @@ func TestApprovalsOfUnguardedParents(t *testing.T) {
 	always := fx.Annotate(v1alpha1.AnnotationKeyApprovals, approveAll)
 	for name, tc := range map[string]struct {
 		xr   []fx.Mod
-		opts Options
+		opts evaluating
 		want Reason
 	}{
 		"Guarded":   {xr: []fx.Mod{always}, opts: enforced(), want: ReasonApproved},

@@ -356,10 +356,10 @@ func (b Below) String() string {
 
 // below is what is held of the object's children and theirs.
 func (f *facts) below(ctx context.Context) []Below {
-	if f.Options.Below == nil || f.req.OldObject == nil {
+	if f.req.OldObject == nil {
 		return nil
 	}
-	return f.Options.Below(ctx, parent.Sum(f.req.OldObject, f.kind.Role))
+	return f.World.Below(ctx, parent.Sum(f.req.OldObject, f.kind.Role))
 }
 
 // approvalsHeld are the intent generations since which differences of the object's children are

@@ -102,15 +102,15 @@ func TestHeldMixedCauses(t *testing.T) {
 			if tc.by != nil {
 				req = tc.by(req)
 			}
-			options := remembering()
-			options.Settings = func(parent.Ref, map[string]string) settings.Settings {
+			options := stubs{Options: remembering()}
+			options.settings = func(parent.Ref, map[string]string) settings.Settings {
 				return settings.Settings{MixedCauses: tc.causes}
 			}
 			if tc.log {
 				options.DefaultMode = v1alpha1.ModeLog
 			}
 			w := setting{xr: append([]fx.Mod{fx.Unsettled}, tc.xr...)}.world()
-			d, err := (&Evaluator{World: w, Options: options}).Evaluate(t.Context(), req)
+			d, err := options.of(w).Evaluate(t.Context(), req)
 			if err != nil || d.Reason != tc.want || (d.Held != nil) != tc.kept {
 				t.Fatalf("%s: got %s, part %+v, %v: %s", tc.reason, d.Reason, d.Held, err, d.Message)
 			}
@@ -190,7 +190,7 @@ func TestHeldBefore(t *testing.T) {
 				tc.options(&options)
 			}
 			w := setting{xr: append([]fx.Mod{fx.Unsettled}, tc.xr...)}.world()
-			d, err := (&Evaluator{World: w, Options: options}).Evaluate(t.Context(), req)
+			d, err := options.of(w).Evaluate(t.Context(), req)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -392,9 +392,9 @@ func TestHeldBelow(t *testing.T) {
 			if tc.by != nil {
 				req = tc.by(req)
 			}
-			o := enforced()
-			o.Below = func(context.Context, *parent.State) []Below { return tc.below }
-			o.Settings = func(parent.Ref, map[string]string) settings.Settings { return settings.Settings{MixedCauses: tc.mixed} }
+			o := stubs{Options: enforced()}
+			o.below = func(context.Context, *parent.State) []Below { return tc.below }
+			o.settings = func(parent.Ref, map[string]string) settings.Settings { return settings.Settings{MixedCauses: tc.mixed} }
 			d := decide(t, setting{}.world(), o, req)
 			text := strings.Join(d.Warnings, "\n")
 			for _, w := range tc.want {

@@ -88,8 +88,8 @@ func (m *model) remembered(req *Request) *Held {
 	return HeldOf(all)
 }
 
-// below a parent.
-func (m *model) below(_ context.Context, p *parent.State) (out []Below) {
+// Below a parent.
+func (m *model) Below(_ context.Context, p *parent.State) (out []Below) {
 	for id, d := range m.drifts {
 		if h := d.Status.Held; h != nil && d.Spec.Parent.UID == p.UID {
 			b := Below{Child: d.Spec.Child.Name, Operation: Operation(d.Spec.Operation), ID: id, Own: true}

@@ -27,6 +27,8 @@ import (
 // server, the cloud, and every client that writes to either. It is single-threaded:
 // a step is one write, or one reconcile on a possibly stale copy.
 type model struct {
+	Nothing
+
 	rng     *rand.Rand
 	now     time.Time
 	version int64
@@ -263,7 +265,7 @@ func (m *model) admit(req *Request) (Decision, bool) {
 
 // decided by the webhook: decide, claim, decide again on a lost race.
 func (m *model) decided(req *Request) (Decision, bool) {
-	e := &Evaluator{World: m, Options: Options{DefaultMode: m.mode, Remember: true, Separates: true, Below: m.below}, Policies: m}
+	e := &Evaluator{World: m, Options: Options{DefaultMode: m.mode, Remember: true, Separates: true}, Policies: m}
 	d, err := e.Evaluate(context.Background(), req)
 	for range 4 {
 		if err != nil {

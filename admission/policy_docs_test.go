@@ -102,10 +102,12 @@ func TestDocumentation(t *testing.T) {
 			o.SetOwnerReferences(rdsInstance(xr).GetOwnerReferences())
 		})
 		p := newPlay(t, example("autoscaler"), claim(), xr, composed)
-		p.e.Options = under(func(s *v1alpha1.KausalitySpec) {
+		policies := p.e.Policies
+		p.e = under(func(s *v1alpha1.KausalitySpec) {
 			s.Resources = []v1alpha1.GuardedResources{{APIGroups: []string{"apps"}, Resources: []string{"deployments"}}}
 			s.Mode, s.OtherActors = v1alpha1.ModeEnforce, v1alpha1.OtherActorsRequireApproval
-		})
+		}).of(p.e.World)
+		p.e.Policies = policies
 		scaler := subject.User{Name: "system:serviceaccount:kube-system:horizontal-pod-autoscaler", Groups: []string{"system:serviceaccounts"}}
 		scaled := func(n int64) Decision {
 			return p.update(scaler, "kube-controller-manager", "foo", fx.Set(n, "spec", "replicas"))

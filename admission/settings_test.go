@@ -18,16 +18,16 @@ import (
 
 // under a policy: options whose settings come from it. It covers everything in
 // the group of instances.
-func under(edit func(*v1alpha1.KausalitySpec)) Options {
+func under(edit func(*v1alpha1.KausalitySpec)) stubs {
 	k := &v1alpha1.Kausality{ObjectMeta: metav1.ObjectMeta{Name: "prod"}}
 	k.Spec.Resources = []v1alpha1.GuardedResources{{APIGroups: []string{"aws.example.org"}, Resources: []string{"instances"}}}
 	edit(&k.Spec)
 	set, _ := settings.Compile([]*v1alpha1.Kausality{k})
-	return Options{
-		Settings: func(ref parent.Ref, labels map[string]string) settings.Settings {
+	return stubs{
+		settings: func(ref parent.Ref, labels map[string]string) settings.Settings {
 			return set.For(settings.Target{Group: ref.Group, Resource: strings.ToLower(ref.Kind) + "s", Namespace: ref.Namespace, Labels: labels})
 		},
-		Initialized: func(gk schema.GroupKind) []string { return set.Initialized(gk.Group, gk.Kind) },
+		initialized: func(gk schema.GroupKind) []string { return set.Initialized(gk.Group, gk.Kind) },
 	}
 }
 
@@ -67,7 +67,7 @@ func TestModeOfPolicy(t *testing.T) {
 			req := request(Update, fx.With(fx.Instance(), append(tc.object, fx.Set("team", "metadata", "namespace"))...), fx.Resize("l"))
 			w.namespaces[req.Namespace] = tc.namespace
 			o := under(tc.policy)
-			o.Removing = func() bool { return tc.removing }
+			o.removing = func() bool { return tc.removing }
 			d := decide(t, w, o, req)
 			if d.Mode != tc.want {
 				t.Errorf("%s: want %s, got %s", tc.reason, tc.want, d.Mode)
@@ -237,7 +237,8 @@ func TestOtherActorsByPolicy(t *testing.T) {
 					s.OtherActors = ""
 				}
 			})
-			e := &Evaluator{World: tc.setting.world(), Options: options, Policies: policySet(t, tc.policy)}
+			e := options.of(tc.setting.world())
+			e.Policies = policySet(t, tc.policy)
 			d, err := e.Evaluate(t.Context(), by(request(Update, fx.Instance(), fx.Resize("l")), fx.Alice, "kubectl"))
 			if got := outcomeOf(d); err != nil || got != tc.want {
 				t.Fatalf("%s: want %+v, got %+v: %s, %v", tc.reason, tc.want, got, d.Message, err)

@@ -15,9 +15,9 @@ import (
 )
 
 // statusRights are enforcing Options where the users named may update statuses.
-func statusRights(err error, users ...subject.User) Options {
-	o := enforced()
-	o.MayUpdateStatus = func(_ context.Context, u subject.User, _ parent.Ref) (bool, error) {
+func statusRights(err error, users ...subject.User) stubs {
+	o := stubs{Options: enforced()}
+	o.mayUpdateStatus = func(_ context.Context, u subject.User, _ parent.Ref) (bool, error) {
 		for _, may := range users {
 			if may.Name == u.Name {
 				return true, err
@@ -41,7 +41,7 @@ func TestFieldManagersAreClaims(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		xr     []fx.Mod
-		opts   Options
+		opts   stubs
 		req    *Request
 		want   Class
 		err    bool
@@ -65,7 +65,7 @@ func TestFieldManagersAreClaims(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			e := &Evaluator{World: setting{xr: tc.xr}.world(), Options: tc.opts}
+			e := tc.opts.of(setting{xr: tc.xr}.world())
 			d, err := e.Evaluate(t.Context(), tc.req)
 			if (err != nil) != tc.err || d.Class != tc.want {
 				t.Errorf("%s: want class %q, got %q (%s), %v", tc.reason, tc.want, d.Class, d.Reason, err)
@@ -128,7 +128,7 @@ func TestComposedAnnotations(t *testing.T) {
 	for name, who := range map[string]subject.User{"Person": fx.Alice, "ServiceAccount": tenant, "Crossplane": fx.Crossplane} {
 		t.Run(name, func(t *testing.T) {
 			o := statusRights(nil, fx.Crossplane)
-			o.MayApprove = func(context.Context, subject.User, parent.Ref) (bool, error) { return false, nil }
+			o.mayApprove = func(context.Context, subject.User, parent.Ref) (bool, error) { return false, nil }
 			req := by(request(Update, fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan),
 				fx.Annotate(v1alpha1.AnnotationKeyMode, string(v1alpha1.ModeLog)), fx.Annotate(v1alpha1.AnnotationKeyHeld, "{}")), who, composed)
 			d := decide(t, setting{}.world(), o, req)

@@ -27,49 +27,80 @@ var ErrNotFound = errors.New("not found")
 // edit an object can write one (KR-13-03).
 var ErrDeleted = fmt.Errorf("deleted: %w", ErrNotFound)
 
-// World is what Evaluate reads. Implementations are safe for concurrent use.
+// World is what Evaluate reads of a cluster. Implementations are safe for concurrent use. One that cannot answer some of the
+// questions embeds Nothing, which documents what is assumed then.
 type World interface {
-	// Kind of objects. An unknown kind is the zero Kind.
+	// Kind returns what is known of a kind; the zero Kind for one that is not known.
 	Kind(gvk schema.GroupVersionKind) identity.Kind
 
-	// Parent returns the state of an object; live reads past every cache.
-	// ErrNotFound where it does not exist, ErrDeleted where it is known to have been
-	// deleted. The State is not modified.
+	// Parent returns the state of an object; live reads past every cache. The error is ErrNotFound where it does not exist, and
+	// ErrDeleted where it is known to have been deleted. The State is not modified.
 	Parent(ctx context.Context, ref parent.Ref, live bool) (*parent.State, error)
 
-	// Settled returns the highest intent generation at which the object is
-	// known to have settled by means other than its annotation; -1 for never.
+	// Settled returns the highest intent generation at which the object is known to have settled by means other than its
+	// annotation; -1 for never.
 	Settled(ref parent.Ref) int64
 
-	// StatusWriter reports whether a user with that id was seen writing the
-	// status of an object lately, before its annotations show it.
+	// StatusWriter reports whether a user with that id was seen writing the status of an object lately, before its annotations
+	// show it.
 	StatusWriter(ref parent.Ref, id string) bool
 
-	// Namespace returns what is declared on a Namespace; zero where it does not exist.
-	// live reads past every cache.
+	// Namespace returns what is declared on a Namespace; zero where it does not exist. live reads past every cache.
 	Namespace(ctx context.Context, name string, live bool) (settings.Namespace, error)
 
-	// Managed returns the MRs below an XR or Claim, read live.
+	// Managed returns the managed resources below a composite or Claim, read live.
 	Managed(ctx context.Context, root *parent.State) ([]*parent.State, error)
 
-	// Component reports whether a request is by one of our own components.
+	// Below returns what is held of changes of an object's children, and of theirs: at most MaxBelow.
+	Below(ctx context.Context, object *parent.State) []Below
+
+	// Component reports whether a request is by a component of Kausality.
 	Component(user subject.User, fieldManager string) bool
 
-	// Lists of a kind that a CRD defines; nil where its lists have no merge keys, or
-	// the schema is unknown: items are then compared by index.
+	// ControllerUser reports whether a user that is no machine may be an object's own controller, by name.
+	ControllerUser(name string) bool
+
+	// MayApprove reports whether a user may set approvals and the like on an object. It is called where Options.ApproverRBAC is
+	// set.
+	MayApprove(ctx context.Context, user subject.User, object parent.Ref) (bool, error)
+
+	// MayUpdateStatus reports whether a user may update the status of objects like this one, by its kind and Namespace. It is
+	// called where a field manager shows that a user is a controller, and no record does (KR-13-04).
+	MayUpdateStatus(ctx context.Context, user subject.User, object parent.Ref) (bool, error)
+
+	// Guarded reports whether requests about an object are reviewed, so that approvals on it count (KR-13-15).
+	Guarded(object *parent.State) bool
+
+	// Settings returns those of the Kausality policy that covers an object with these labels; the zero Settings leave
+	// everything to the Options.
+	Settings(object parent.Ref, labels map[string]string) settings.Settings
+
+	// Removing reports whether Kausality is being removed: the mode is log then, whatever objects, Namespaces and policies
+	// declare.
+	Removing() bool
+
+	// Initialized returns the condition types by which a kind counts as initialized; an empty list leaves it to Initialized and
+	// Ready.
+	Initialized(kind schema.GroupKind) []string
+
+	// Lists returns the lists of a kind that a CRD defines; nil where they have no merge keys, or the schema is unknown: items
+	// are then compared by index.
 	Lists(gvk schema.GroupVersionKind) change.Lists
 
-	// Defaults of a kind that a CRD defines; nil where there are none, or the schema is unknown.
+	// Defaults returns those of a kind that a CRD defines; nil where there are none, or the schema is unknown.
 	Defaults(gvk schema.GroupVersionKind) *change.Defaults
 
-	// Object as it is stored; nil where only its State is known, which expressions
-	// then see. It is called only where an expression of a policy decides whether an
-	// object initializes.
+	// Object returns an object as it is stored; nil where only its State is known, which expressions then see. It is called
+	// where an expression of a policy decides whether an object initializes.
 	Object(ctx context.Context, ref parent.Ref) (map[string]any, error)
 
-	// Build of the controller that makes a request about a child of a parent; empty
-	// where it is unknown. It is called for changes by the parent's controller.
+	// Build returns the build of the controller that makes a request about a child of a parent; empty where it is unknown. It
+	// is called for changes by the parent's controller.
 	Build(ctx context.Context, req *Request, p *parent.State) (allowance.Build, error)
+
+	// Author returns a cause with Author and Claimed, or Manager, of the Composition or Function it is a revision of; with none
+	// of them where they are unknown. It is called for drift.
+	Author(ctx context.Context, cause v1alpha1.HopCause) (v1alpha1.HopCause, error)
 }
 
 // Policies is where the policies of a cluster come from. An *allowance.Set is one
@@ -91,22 +122,8 @@ type Options struct {
 	// ComposedRefusalCode is the HTTP code of refusals to Crossplane's own
 	// apply of composed resources; 422 where 0 (KR-05-24).
 	ComposedRefusalCode int32
-	// ControllerUsers are further users that may be an object's own controller.
-	ControllerUsers func(name string) bool
-	// MayApprove reports whether a user may set approvals and the like on an object
-	// (approver RBAC); nil switches that off.
-	MayApprove func(ctx context.Context, user subject.User, object parent.Ref) (bool, error)
-	// MayUpdateStatus reports whether a user may update the status of objects like
-	// this one, by its kind and Namespace. It is called where a field manager shows
-	// that a user is a controller, and no record does (KR-13-04). nil switches that
-	// off: field managers are then believed, as befits objects that are no request's.
-	MayUpdateStatus func(ctx context.Context, user subject.User, object parent.Ref) (bool, error)
-	// Author returns a cause with Author and Claimed, or Manager, of the Composition or Function it is a revision of; none of
-	// them where unknown. It is called for drift. nil: authors are unknown.
-	Author func(ctx context.Context, cause v1alpha1.HopCause) (v1alpha1.HopCause, error)
-	// Guarded reports whether requests about an object are reviewed, so that approvals
-	// on it count (KR-13-15); nil where those of all parents are.
-	Guarded func(*parent.State) bool
+	// ApproverRBAC requires World.MayApprove of users who set approvals and the like.
+	ApproverRBAC bool
 	// CloseTo are the verbs of a closed gate beside Observe: none, or
 	// LateInitialize.
 	CloseTo []v1alpha1.Verb
@@ -115,12 +132,6 @@ type Options struct {
 	CarryPendingDrift bool
 	// Ignore selects external differences that are ignored; nil for none.
 	Ignore external.Rules
-	// Settings of the Kausality policy that covers an object with these labels;
-	// nil, and the zero Settings, leave everything to the Options.
-	Settings func(object parent.Ref, labels map[string]string) settings.Settings
-	// Removing reports whether Kausality is being removed: the mode is log then,
-	// whatever objects, Namespaces and policies declare. nil for never.
-	Removing func() bool
 	// KeepIntent: the trace of an unrequested change begins with that of the parent, whose
 	// last intent is recorded nowhere else (KR-07-09).
 	KeepIntent bool
@@ -131,14 +142,9 @@ type Options struct {
 	Remember bool
 	// Separates: the adapter writes Decision.Rest. Otherwise a change of which a part was held before is refused.
 	Separates bool
-	// Below is what is held of changes of an object's children, and of theirs, at most MaxBelow; nil for nothing known.
-	Below func(ctx context.Context, object *parent.State) []Below
-	// Initialized are the condition types by which a kind counts as initialized;
-	// nil, and an empty list, leave it to Initialized and Ready.
-	Initialized func(schema.GroupKind) []string
 }
 
-// MaxBelow is how many held changes Options.Below returns.
+// MaxBelow is how many held changes World.Below returns.
 const MaxBelow = 64
 
 // Below is what is held of a child.
@@ -154,22 +160,6 @@ type Below struct {
 	Since int64
 	// Own: the child is one of the object, and not of a child of it.
 	Own bool
-}
-
-func (o Options) removing() bool { return o.Removing != nil && o.Removing() }
-
-func (o Options) settingsFor(ref parent.Ref, labels map[string]string) settings.Settings {
-	if o.Settings == nil {
-		return settings.Settings{}
-	}
-	return o.Settings(ref, labels)
-}
-
-func (o Options) initialized(gk schema.GroupKind) []string {
-	if o.Initialized == nil {
-		return nil
-	}
-	return o.Initialized(gk)
 }
 
 // VerbApprove is the RBAC verb that approver RBAC requires (KR-02-13).

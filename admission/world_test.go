@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
@@ -24,6 +23,8 @@ import (
 
 // world is a World in memory. It counts what is read.
 type world struct {
+	Nothing
+
 	kinds map[schema.GroupKind]identity.Kind
 	// live objects by kind and name; cache is what a reader that lags behind
 	// sees of them, where it differs.
@@ -97,15 +98,7 @@ func (w *world) Managed(context.Context, *parent.State) ([]*parent.State, error)
 }
 func (w *world) Component(u subject.User, _ string) bool { return w.components[u.Name] }
 
-func (w *world) Lists(schema.GroupVersionKind) change.Lists { return nil }
-
 func (w *world) Defaults(schema.GroupVersionKind) *change.Defaults { return w.defaults }
-
-func (w *world) Object(context.Context, parent.Ref) (map[string]any, error) { return nil, nil }
-
-func (w *world) Build(context.Context, *Request, *parent.State) (allowance.Build, error) {
-	return allowance.Build{}, nil
-}
 
 // request of an operation by Crossplane's composed apply; mods go to the new
 // object.
@@ -137,9 +130,9 @@ func enforced() Options { return Options{DefaultMode: v1alpha1.ModeEnforce} }
 // decide a request, and check what holds of every decision: inputs stay as they
 // are, the same input gives the same output, a dry-run is decided alike, and
 // what the decision writes is stable (KR-05-27).
-func decide(t *testing.T, w *world, opts Options, req *Request) Decision {
+func decide(t *testing.T, w *world, opts evaluating, req *Request) Decision {
 	t.Helper()
-	e := &Evaluator{World: w, Options: opts}
+	e := opts.of(w)
 	before, states := copyRequest(req), copyStates(w)
 	d, err := e.Evaluate(t.Context(), req)
 	if err != nil {

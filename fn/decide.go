@@ -20,7 +20,6 @@ func (r *run) decide(ctx context.Context) {
 	evaluator := &admission.Evaluator{
 		World: r.world, Options: admission.Options{
 			DefaultMode: r.cfg.mode, Unreported: true, Remember: true, Separates: true, KeepIntent: !r.composite.Webhook,
-			Settings: r.policies.Lookup(), Initialized: r.policies.Initialized, Removing: func() bool { return r.policies.Removing },
 		},
 	}
 	guarded, unguarded := r.policies.Sets()

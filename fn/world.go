@@ -12,14 +12,16 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settings"
-	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/fn/offline"
 	"github.com/kausality-io/function-kausality/fn/policies"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
-// world is the admission.World of one request: all that it knows is in the request.
+// world is the admission.World of one request: all that it knows is in the request. It knows no users, and needs none: the actor
+// is the parent's controller.
 type world struct {
+	admission.Nothing
+
 	composite *offline.Composite
 	// object is the composite as it is.
 	object map[string]any
@@ -77,28 +79,24 @@ func (w *world) Parent(context.Context, parent.Ref, bool) (*parent.State, error)
 // Object is the composite too.
 func (w *world) Object(context.Context, parent.Ref) (map[string]any, error) { return w.object, nil }
 
+// Settings of the policy that covers an object.
+func (w *world) Settings(object parent.Ref, labels map[string]string) settings.Settings {
+	return w.cluster.Settings(object, labels)
+}
+
+// Removing reports whether Kausality is being removed.
+func (w *world) Removing() bool { return w.cluster.Removing }
+
+// Initialized are the condition types that the policies name for a kind.
+func (w *world) Initialized(kind schema.GroupKind) []string { return w.cluster.Initialized(kind) }
+
 // Settled as derived without a webhook.
 func (w *world) Settled(parent.Ref) int64 { return w.composite.Settled }
-
-// StatusWriter is false: the actor is known to be the parent's controller.
-func (w *world) StatusWriter(parent.Ref, string) bool { return false }
 
 // Namespace that was fetched; zero for any other.
 func (w *world) Namespace(_ context.Context, name string, _ bool) (settings.Namespace, error) {
 	return w.cluster.Namespace(name), nil
 }
-
-// Managed is empty: no request has the MRs below a nested composite.
-func (w *world) Managed(context.Context, *parent.State) ([]*parent.State, error) { return nil, nil }
-
-// Component is false: the function decides about Crossplane's writes only.
-func (w *world) Component(subject.User, string) bool { return false }
-
-// Lists are unknown: a request has no schema.
-func (w *world) Lists(schema.GroupVersionKind) change.Lists { return nil }
-
-// Defaults of a kind are not read: the actor is known to be the parent's controller.
-func (w *world) Defaults(schema.GroupVersionKind) *change.Defaults { return nil }
 
 // unknownBuild is the fingerprint of no stored resource.
 const unknownBuild = "unknown"

@@ -50,7 +50,10 @@ type Result struct {
 // and consumed along the way as they would be in a cluster (KR-10-10).
 func Test(ctx context.Context, changes []Change, set *allowance.Set) (*Result, error) {
 	w := newWorld()
-	e := &admission.Evaluator{World: w, Policies: set, Options: admission.Options{DefaultMode: v1alpha1.ModeEnforce}}
+	e, err := admission.NewEvaluator(w, admission.Options{DefaultMode: v1alpha1.ModeEnforce}, set)
+	if err != nil {
+		return nil, err
+	}
 	out := &Result{Rules: set.HasRules()}
 	// granted allowances by the UID of their carrier: the recorded annotations may lack
 	// them, or have those of other policies.

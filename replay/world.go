@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/kausality-io/function-kausality/admission/allowance"
-	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/settings"
 
@@ -20,6 +18,8 @@ import (
 // world of recorded objects. What Kausality wrote to them when they were recorded
 // is part of them; the allowances are those of the replay.
 type world struct {
+	admission.Nothing
+
 	objects map[key]*unstructured.Unstructured
 	// roles of kinds, derived from their latest objects.
 	roles map[schema.GroupKind]parent.Role
@@ -108,9 +108,6 @@ func (w *world) Object(_ context.Context, ref parent.Ref) (map[string]any, error
 // Settled is known from the recorded annotations only.
 func (*world) Settled(parent.Ref) int64 { return -1 }
 
-// StatusWriter is known from the recorded annotations only.
-func (*world) StatusWriter(parent.Ref, string) bool { return false }
-
 // Namespace declares nothing: everything is replayed as in enforce.
 func (*world) Namespace(context.Context, string, bool) (settings.Namespace, error) {
 	return settings.Namespace{}, nil
@@ -135,15 +132,4 @@ func (w *world) Managed(_ context.Context, root *parent.State) ([]*parent.State,
 // Component recognises Kausality's own writes by their ServiceAccounts.
 func (*world) Component(u subject.User, _ string) bool {
 	return u.Name == "system:serviceaccount:kausality-system:kausality-webhook" || u.Name == "system:serviceaccount:kausality-system:kausality-gate"
-}
-
-// Lists are unknown: there is no schema in a log.
-func (w *world) Lists(schema.GroupVersionKind) change.Lists { return nil }
-
-// Defaults of a kind are not recorded.
-func (w *world) Defaults(schema.GroupVersionKind) *change.Defaults { return nil }
-
-// Build is unknown, too.
-func (w *world) Build(context.Context, *admission.Request, *parent.State) (allowance.Build, error) {
-	return allowance.Build{}, nil
 }

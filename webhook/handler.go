@@ -178,16 +178,16 @@ func (h *Handler) decide(ctx context.Context, req *admission.Request) (admission
 
 // expectedMode of a request for which no mode was decided: the policy's if it is known, else the default.
 func (h *Handler) expectedMode(req *admission.Request) v1alpha1.Mode {
-	if f := h.Evaluator.Options.Removing; f != nil && f() {
+	if h.Evaluator.World.Removing() {
 		return v1alpha1.ModeLog
 	}
 	o := req.OldObject
 	if o == nil {
 		o = req.Object
 	}
-	if f := h.Evaluator.Options.Settings; f != nil && o != nil {
+	if o != nil {
 		ref := parent.Ref{GroupVersionKind: req.Kind, Namespace: req.Namespace, Name: req.Name}
-		if m := f(ref, o.GetLabels()).Mode; m != "" {
+		if m := h.Evaluator.World.Settings(ref, o.GetLabels()).Mode; m != "" {
 			return m
 		}
 	}

@@ -14,31 +14,25 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission"
-	"github.com/kausality-io/function-kausality/admission/allowance"
-	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settings"
-	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/webhook/settler"
 )
 
 // emptyWorld knows no kinds and no parents: what remains is the handler's own
 // work.
-type emptyWorld struct{}
+type emptyWorld struct{ admission.Nothing }
 
 func (emptyWorld) Kind(schema.GroupVersionKind) identity.Kind { return identity.Kind{} }
 func (emptyWorld) Parent(context.Context, parent.Ref, bool) (*parent.State, error) {
 	return nil, admission.ErrNotFound
 }
-func (emptyWorld) Settled(parent.Ref) int64             { return -1 }
-func (emptyWorld) StatusWriter(parent.Ref, string) bool { return false }
+func (emptyWorld) Settled(parent.Ref) int64 { return -1 }
 func (emptyWorld) Namespace(context.Context, string, bool) (settings.Namespace, error) {
 	return settings.Namespace{Mode: v1alpha1.ModeEnforce}, nil
 }
-func (emptyWorld) Managed(context.Context, *parent.State) ([]*parent.State, error) { return nil, nil }
-func (emptyWorld) Component(subject.User, string) bool                             { return false }
 
 // thing is a custom resource of 3.5 KB with its managedFields.
 func thing(count int) map[string]any {
@@ -116,14 +110,4 @@ func BenchmarkServed(b *testing.B) {
 			b.Fatal(w.Body)
 		}
 	}
-}
-
-func (emptyWorld) Lists(schema.GroupVersionKind) change.Lists { return nil }
-
-func (emptyWorld) Defaults(schema.GroupVersionKind) *change.Defaults { return nil }
-
-func (emptyWorld) Object(context.Context, parent.Ref) (map[string]any, error) { return nil, nil }
-
-func (emptyWorld) Build(context.Context, *admission.Request, *parent.State) (allowance.Build, error) {
-	return allowance.Build{}, nil
 }

@@ -45,8 +45,8 @@ type below struct {
 	memory *drift.Memory
 }
 
-// of an object.
-func (b below) of(_ context.Context, p *parent.State) []admission.Below {
+// Below an object, at most admission.MaxBelow.
+func (b below) Below(_ context.Context, p *parent.State) []admission.Below {
 	left := belowObjects
 	out := b.walk(p, belowDepth, &left)
 	return out[:min(len(out), admission.MaxBelow)]

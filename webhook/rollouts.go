@@ -71,9 +71,9 @@ func (h RolloutHandler) Handle(ctx context.Context, r ctrl.Request) ctrl.Respons
 	if out.Refused != "" {
 		return refuseRollout(http.StatusUnprocessableEntity, r.Kind.Kind+" "+r.Name+": "+out.Refused)
 	}
-	if may := h.Evaluator.Options.MayApprove; out.Approves && may != nil {
+	if out.Approves && h.Evaluator.Options.ApproverRBAC {
 		ref := parent.Ref{GroupVersionKind: schema.GroupVersionKind(r.Kind), Namespace: r.Namespace, Name: r.Name}
-		ok, err := may(ctx, user, ref)
+		ok, err := h.Evaluator.World.MayApprove(ctx, user, ref)
 		if err != nil {
 			return ctrl.Errored(http.StatusInternalServerError, fmt.Errorf("kausality: %w", err))
 		}

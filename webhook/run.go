@@ -45,8 +45,8 @@ type Options struct {
 	BindAddress string
 	// ComponentUsers are the user names of our other components.
 	ComponentUsers []string
-	// ApproverRBAC requires the permission "approve" of who sets user annotations (KR-02-13).
-	ApproverRBAC bool
+	// ControllerUsers reports whether a user that is no machine may be an object's own controller; nil for none.
+	ControllerUsers func(name string) bool
 	// SettleGrace during which an XR must stay converged.
 	SettleGrace time.Duration
 	// ShutdownDelay during which a replica that ends still answers, not ready. 0 ends it at once.
@@ -111,7 +111,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.addRollouts(mgr, c, h); err != nil {
 		return err
 	}
-	if err := drift.AddResolver(mgr, c, h.Reporter, h.Held, h.Evaluator.Options.Author, o.Log); err != nil {
+	if err := drift.AddResolver(mgr, c, h.Reporter, h.Held, h.Evaluator.World.Author, o.Log); err != nil {
 		return fmt.Errorf("cannot start: %w", err)
 	}
 	if err := drift.AddDeliverer(mgr, h.Reporter, senders, drift.AuthorOf(c, o.Reports), v1alpha1.ManagerWebhook, recorded); err != nil {
@@ -226,20 +226,16 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, beat *cluster.
 		components[u] = true
 	}
 	options := o.Admission
-	options.Settings, options.Initialized, options.Removing = c.Settings, c.Policies.Initialized, c.Scope.Removing
-	options.Guarded = c.Reviews
-	may := permissions.New(c)
-	options.MayUpdateStatus = may.MayUpdateStatus
-	if o.ApproverRBAC {
-		options.MayApprove = may.MayApprove
+	options.Remember, options.Separates = true, true
+	of, held := builds.New(c.Dynamic), drift.NewMemory()
+	w := &world{cluster: c, Permissions: permissions.New(c), below: below{states: c.States, memory: held}, fresh: cluster.NewFresh(c, beat),
+		memory: memory, settler: s, components: components, builds: of, controllers: o.ControllerUsers}
+	evaluator, err := admission.NewEvaluator(w, options, policies)
+	if err != nil {
+		return nil, nil, err
 	}
-	of := builds.New(c.Dynamic)
-	w := &world{cluster: c, fresh: cluster.NewFresh(c, beat), memory: memory, settler: s, components: components, builds: of}
-	options.Author = w.author
-	held := drift.NewMemory()
-	options.Remember, options.Separates, options.Below = true, true, below{states: c.States, memory: held}.of
 	return &Handler{
-		Evaluator: &admission.Evaluator{World: w, Options: options, Policies: policies},
+		Evaluator: evaluator,
 		Cluster:   c, Policies: policies, Reporter: reporter, Memory: memory, Kinds: schemas, StatusReviewed: s.StatusReviewed, Log: o.Log.WithName("admission"),
 		Records: o.Records, Held: held, orphans: orphans.New(c, o.Log.WithName("orphans")), builds: of,
 	}, s, nil

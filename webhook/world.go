@@ -16,22 +16,45 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/webhook/builds"
+	"github.com/kausality-io/function-kausality/webhook/permissions"
 	"github.com/kausality-io/function-kausality/webhook/settler"
 )
 
 // world is admission.World on a cluster.
 type world struct {
+	*permissions.Permissions
+	below
+
 	cluster    *cluster.Cluster
 	fresh      *cluster.Fresh
 	memory     *settler.Memory
 	settler    *settler.Settler
 	components map[string]bool
 	builds     *builds.Builds
+	// controllers reports whether a user that is no machine may be a controller; nil for none.
+	controllers func(name string) bool
 }
 
-var (
-	_ admission.World = (*world)(nil)
-)
+var _ admission.World = (*world)(nil)
+
+// ControllerUser reports whether a flag names the user as a controller.
+func (w *world) ControllerUser(name string) bool { return w.controllers != nil && w.controllers(name) }
+
+// Guarded reports whether the webhooks review requests about an object.
+func (w *world) Guarded(object *parent.State) bool { return w.cluster.Reviews(object) }
+
+// Settings of the policy that covers an object.
+func (w *world) Settings(object parent.Ref, labels map[string]string) settings.Settings {
+	return w.cluster.Settings(object, labels)
+}
+
+// Removing reports whether Kausality is being removed.
+func (w *world) Removing() bool { return w.cluster.Scope.Removing() }
+
+// Initialized are the condition types that policies name for a kind.
+func (w *world) Initialized(kind schema.GroupKind) []string {
+	return w.cluster.Policies.Initialized(kind)
+}
 
 // Lists of a kind.
 func (w *world) Lists(gvk schema.GroupVersionKind) change.Lists { return w.cluster.Kinds.Lists(gvk) }
@@ -57,8 +80,8 @@ var sources = map[v1alpha1.CauseKind]schema.GroupVersionKind{
 	v1alpha1.CauseFunction:    {Group: "pkg.crossplane.io", Version: "v1", Kind: "Function"},
 }
 
-// author of a revision that is a cause. It is a claim unless the annotations that name it are protected (KR-07-11).
-func (w *world) author(ctx context.Context, c v1alpha1.HopCause) (v1alpha1.HopCause, error) {
+// Author of a revision that is a cause. It is a claim unless the annotations that name it are protected (KR-07-11).
+func (w *world) Author(ctx context.Context, c v1alpha1.HopCause) (v1alpha1.HopCause, error) {
 	found, err := w.builds.Author(ctx, c)
 	if err != nil {
 		return c, err

@@ -14,18 +14,6 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// below finds what is held of an object's children and of theirs, as the warning of the webhook names it (KR-05-61). What
-// cannot be read is reported with the explanation.
-func (i *Inspector) below(o *unstructured.Unstructured) func(context.Context, *parent.State) []admission.Below {
-	return func(ctx context.Context, p *parent.State) []admission.Below {
-		out, err := i.heldBelow(ctx, o, p)
-		if err != nil {
-			i.Direct.Fail(err)
-		}
-		return out[:min(len(out), admission.MaxBelow)]
-	}
-}
-
 // heldBelow an object: open Drifts of its children and of their children, and what the composition function holds.
 func (i *Inspector) heldBelow(ctx context.Context, o *unstructured.Unstructured, p *parent.State) ([]admission.Below, error) {
 	namespace := p.Namespace // of the Drifts, unless an object below is in another one

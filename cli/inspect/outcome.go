@@ -5,13 +5,10 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/change"
-	"github.com/kausality-io/function-kausality/admission/parent"
-	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -92,30 +89,15 @@ func (i *Inspector) Decide(ctx context.Context, req *admission.Request) (admissi
 		return admission.Decision{}, i.unread
 	}
 	req.DryRun, req.Time = true, i.options.Now()
-	o := admission.Options{
-		DefaultMode: i.options.DefaultMode, Separates: true, Below: i.below(req.OldObject),
-		Removing: i.Direct.Scope.Removing,
-		Guarded:  func(s *parent.State) bool { return i.Direct.Reviews(ctx, s) },
-		Settings: func(ref parent.Ref, labels map[string]string) settings.Settings {
-			own, err := i.Direct.Settings(ctx, ref, labels)
-			if err != nil {
-				i.Direct.Fail(err)
-			}
-			return own
-		},
-		Initialized: func(gk schema.GroupKind) []string {
-			conditions, err := i.Direct.Initialized(ctx, gk)
-			if err != nil {
-				i.Direct.Fail(err)
-			}
-			return conditions
-		},
-	}
 	set, err := i.policies(ctx)
 	if err != nil {
 		return admission.Decision{}, err
 	}
-	e := &admission.Evaluator{World: i.world, Options: o, Policies: set}
+	e, err := admission.NewEvaluator(question{world: i.world, inspector: i, ctx: ctx, object: req.OldObject},
+		admission.Options{DefaultMode: i.options.DefaultMode, Separates: true}, set)
+	if err != nil {
+		return admission.Decision{}, err
+	}
 	d, err := e.Live(ctx, req)
 	if err == nil {
 		err = i.Direct.Failed()

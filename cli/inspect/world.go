@@ -4,22 +4,23 @@ import (
 	"context"
 	"sync"
 
-	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/settling"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settings"
-	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/cluster"
 )
 
-// world is admission.World, read live.
+// world is admission.World, read live. What only the webhook knows, such as the rights of other users, is unknown.
 type world struct {
+	admission.Nothing
+
 	direct *cluster.Direct
 
 	mu sync.Mutex
@@ -67,9 +68,6 @@ func (w *world) Settled(ref parent.Ref) int64 {
 	return -1
 }
 
-// StatusWriter is known to the webhook only: its annotation has it moments later.
-func (w *world) StatusWriter(parent.Ref, string) bool { return false }
-
 // Namespace is what is declared on it, read live.
 func (w *world) Namespace(ctx context.Context, name string, _ bool) (settings.Namespace, error) {
 	return w.direct.Namespace(ctx, name)
@@ -85,9 +83,6 @@ func (w *world) Managed(ctx context.Context, root *parent.State) ([]*parent.Stat
 	return out, err
 }
 
-// Component is false: the user of the command is not a component of Kausality.
-func (w *world) Component(subject.User, string) bool { return false }
-
 // Lists of a kind, where its CRD has been read.
 func (w *world) Lists(gvk schema.GroupVersionKind) change.Lists { return w.direct.Kinds.Lists(gvk) }
 
@@ -96,10 +91,44 @@ func (w *world) Defaults(gvk schema.GroupVersionKind) *change.Defaults {
 	return w.direct.Kinds.Defaults(gvk)
 }
 
-// Object is nil: explanations see the State alone.
-func (w *world) Object(context.Context, parent.Ref) (map[string]any, error) { return nil, nil }
+// question is what one decision reads of it. What cannot be read for it is reported with the explanation, by Direct.Failed.
+type question struct {
+	*world
+	inspector *Inspector
+	ctx       context.Context //nolint:containedctx // Lives as long as the decision.
+	// object of the request before it; nil for a creation.
+	object *unstructured.Unstructured
+}
 
-// Build of a controller is unknown: nothing here makes its request.
-func (w *world) Build(context.Context, *admission.Request, *parent.State) (allowance.Build, error) {
-	return allowance.Build{}, nil
+// Guarded reports whether the webhooks review requests about an object.
+func (q question) Guarded(object *parent.State) bool { return q.direct.Reviews(q.ctx, object) }
+
+// Removing reports whether Kausality is being removed.
+func (q question) Removing() bool { return q.direct.Scope.Removing() }
+
+// Settings of the policy that covers an object.
+func (q question) Settings(object parent.Ref, labels map[string]string) settings.Settings {
+	out, err := q.direct.Settings(q.ctx, object, labels)
+	if err != nil {
+		q.direct.Fail(err)
+	}
+	return out
+}
+
+// Initialized are the condition types that policies name for a kind.
+func (q question) Initialized(kind schema.GroupKind) []string {
+	out, err := q.direct.Initialized(q.ctx, kind)
+	if err != nil {
+		q.direct.Fail(err)
+	}
+	return out
+}
+
+// Below finds what is held of an object's children and of theirs, as the warning of the webhook names it (KR-05-61).
+func (q question) Below(ctx context.Context, p *parent.State) []admission.Below {
+	out, err := q.inspector.heldBelow(ctx, q.object, p)
+	if err != nil {
+		q.direct.Fail(err)
+	}
+	return out[:min(len(out), admission.MaxBelow)]
 }

@@ -227,6 +227,7 @@ type admissionFlags struct {
 	expectUntil  string
 	composedCode int32
 	users        string
+	approverRBAC bool
 }
 
 // add the flags to the webhook's command.
@@ -236,12 +237,14 @@ func (f *admissionFlags) add(cmd *cobra.Command) {
 		"How the parent's controller is identified: auto, user-hash or field-manager.")
 	fl.StringVar(&f.expectUntil, "expect-until", string(admission.ExpectUntilConverged), "How long changes are expected after an intent: converged or observed.")
 	fl.Int32Var(&f.composedCode, "composed-refusal-status", 422, "HTTP status of refusals to Crossplane's apply of composed resources: 422 or 403.")
+	fl.BoolVar(&f.approverRBAC, "approver-rbac", false, "Require the verb approve on a resource to set its approvals, rejections, freeze and snooze.")
 	fl.StringVar(&f.users, "controller-users", "", "Regular expression of further user names that may be an object's own controller.")
 }
 
 // options of the core; an invalid value is a usage error.
 func (f *admissionFlags) options() (admission.Options, error) {
-	o := admission.Options{Identify: admission.Identify(f.identify), ExpectUntil: admission.ExpectUntil(f.expectUntil), ComposedRefusalCode: f.composedCode}
+	o := admission.Options{Identify: admission.Identify(f.identify), ExpectUntil: admission.ExpectUntil(f.expectUntil), ComposedRefusalCode: f.composedCode,
+		ApproverRBAC: f.approverRBAC}
 	switch o.Identify {
 	case admission.IdentifyAuto, admission.IdentifyUserHash, admission.IdentifyFieldManager:
 	default:
@@ -255,12 +258,17 @@ func (f *admissionFlags) options() (admission.Options, error) {
 	if f.composedCode != 422 && f.composedCode != 403 {
 		return o, usageError{fmt.Errorf("--composed-refusal-status must be 422 or 403, not %d", f.composedCode)}
 	}
-	if f.users != "" {
-		re, err := regexp.Compile("^(?:" + f.users + ")$")
-		if err != nil {
-			return o, usageError{fmt.Errorf("--controller-users: %w", err)}
-		}
-		o.ControllerUsers = re.MatchString
-	}
 	return o, nil
+}
+
+// controllers reports whether a user is one of --controller-users, by name; nil for none.
+func (f *admissionFlags) controllers() (func(name string) bool, error) {
+	if f.users == "" {
+		return nil, nil //nolint:nilnil // The zero value of the option.
+	}
+	re, err := regexp.Compile("^(?:" + f.users + ")$")
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--controller-users: %w", err)}
+	}
+	return re.MatchString, nil
 }

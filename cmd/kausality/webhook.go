@@ -35,6 +35,9 @@ func webhookCommand() *cobra.Command {
 			if o.Admission, err = a.options(); err != nil {
 				return err
 			}
+			if o.ControllerUsers, err = a.controllers(); err != nil {
+				return err
+			}
 			if o.Admission.DefaultMode, err = p.defaultMode(); err != nil {
 				return err
 			}
@@ -60,7 +63,6 @@ func webhookCommand() *cobra.Command {
 	fl.StringVar(&o.ClientCAFile, "client-ca-file", "",
 		"PEM file with the authorities of clients, read again when it changes; clients without a certificate of one are not answered. All are where it is empty.")
 	fl.StringVar(&o.BindAddress, "bind-address", ":9443", "HOST:PORT to serve the webhook on.")
-	fl.BoolVar(&o.ApproverRBAC, "approver-rbac", false, "Require the verb approve on a resource to set its approvals, rejections, freeze and snooze.")
 	fl.DurationVar(&o.SettleGrace, "settle-grace", 10*time.Second, "How long an XR must stay converged before it counts as settled.")
 	fl.DurationVar(&o.ShutdownDelay, "shutdown-delay", 5*time.Second,
 		"How long a replica continues to answer after SIGTERM, while its address is removed from the Service.")

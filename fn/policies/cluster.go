@@ -55,6 +55,9 @@ type namespace struct {
 // the kind as Kubernetes' conventions have it. A policy that names an irregular
 // plural covers its objects for the webhook alone, unless it covers all of a group.
 func (c Cluster) Settings(ref parent.Ref, labels map[string]string) settings.Settings {
+	if len(c.settings.Scopes()) == 0 {
+		return c.byDefault
+	}
 	resource, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(ref.ToAPIVersionAndKind()))
 	s := c.settings.For(settings.Target{
 		Group: resource.Group, Resource: resource.Resource, Namespace: ref.Namespace,
@@ -64,14 +67,6 @@ func (c Cluster) Settings(ref parent.Ref, labels map[string]string) settings.Set
 		return c.byDefault
 	}
 	return s
-}
-
-// Lookup is Settings; nil where neither a policy nor the Input configures anything.
-func (c Cluster) Lookup() func(parent.Ref, map[string]string) settings.Settings {
-	if len(c.settings.Scopes()) == 0 && !c.hasDefault {
-		return nil
-	}
-	return c.Settings
 }
 
 // Initialized are the condition types by which a kind counts as initialized; nil where no policy names any.

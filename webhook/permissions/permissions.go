@@ -39,13 +39,13 @@ func New(c *cluster.Cluster) *Permissions {
 	return &Permissions{cluster: c, answers: cache.NewLRUExpireCache(maxPermissions)}
 }
 
-// MayApprove is admission.Options.MayApprove (KR-02-13): the verb approve, checked as Kubernetes checks
+// MayApprove is admission.World.MayApprove (KR-02-13): the verb approve, checked as Kubernetes checks
 // the verbs bind and escalate.
 func (p *Permissions) MayApprove(ctx context.Context, u subject.User, object parent.Ref) (bool, error) {
 	return p.may(ctx, u, object, authorizationv1.ResourceAttributes{Verb: admission.VerbApprove, Name: object.Name}, approverTTL)
 }
 
-// MayUpdateStatus is admission.Options.MayUpdateStatus (KR-13-04). A controller that applies its statuses
+// MayUpdateStatus is admission.World.MayUpdateStatus (KR-13-04). A controller that applies its statuses
 // may have the verb patch alone.
 func (p *Permissions) MayUpdateStatus(ctx context.Context, u subject.User, object parent.Ref) (may bool, err error) {
 	for _, verb := range []string{"update", "patch"} {
