@@ -40,8 +40,6 @@ type restorer struct {
 // restore the author's value, unless the object is not masked any more. The
 // approvals that opened the gate are finished first: after a crash in between the
 // gate is open and closes like any other.
-//
-//nolint:gocyclo // A list of cases.
 func (r *restorer) restore(ctx context.Context, m maskedObject) (restored bool, err error) {
 	for range maxRestoreTries {
 		o, err := m.of(r.client).Get(ctx, m.name, metav1.GetOptions{})

@@ -47,5 +47,5 @@ func excused(findings []finding, list []exception) (rest []finding, unused []exc
 
 func (e exception) covers(f finding) bool {
 	inFile := e.file == "" || e.file == f.file || strings.HasSuffix(e.file, "/") && strings.HasPrefix(f.file, e.file)
-	return inFile && f.kind == kindWord && strings.Contains(f.text, e.text)
+	return inFile && strings.Contains(f.text, e.text)
 }

@@ -1,6 +1,5 @@
 // Command wordlist reports discouraged words of comments, messages, names and
-// documents, with what to write in their place, and lines of Go that are too
-// long to review:
+// documents, with what to write in their place:
 //
 //	go run ./hack/wordlist            # the whole repository
 //	go run ./hack/wordlist fn docs    # two directories

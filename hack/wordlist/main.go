@@ -51,18 +51,12 @@ func run(out io.Writer, root string, dirs []string, counts bool) (int, error) {
 		}
 		return len(all), nil
 	}
-	sums := map[string][2]int{}
+	sums := map[string]int{}
 	for _, f := range all {
-		n := sums[path.Dir(f.file)]
-		if f.kind == kindWord {
-			n[0]++
-		} else {
-			n[1]++
-		}
-		sums[path.Dir(f.file)] = n
+		sums[path.Dir(f.file)]++
 	}
 	for _, dir := range slices.Sorted(maps.Keys(sums)) {
-		_, _ = fmt.Fprintf(out, "%5d words %5d lines  %s\n", sums[dir][0], sums[dir][1], dir)
+		_, _ = fmt.Fprintf(out, "%5d  %s\n", sums[dir], dir)
 	}
 	return len(all), nil
 }

@@ -12,40 +12,21 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
-)
-
-// wide is the length in characters above which a line of Go cannot be reviewed
-// side by side; a tab counts as one. Markers of controller-gen, which cannot be
-// wrapped, may be longer.
-const wide = 160
-
-// Kinds of findings.
-const (
-	kindWord = "words"
-	kindLine = "lines"
 )
 
 // A finding is a place that is to be rewritten.
 type finding struct {
-	kind string
 	// file below the root, with slashes; line from 1.
 	file string
 	line int
 	// text of the line, without white space around it.
 	text string
-	// word that was found, and what to write in its place; both empty for a line
-	// that is too long, which has length characters.
+	// word that was found, and what to write in its place.
 	word, instead string
-	length        int
 }
 
 func (f finding) String() string {
-	at := fmt.Sprintf("%s:%d: ", f.file, f.line)
-	if f.kind == kindLine {
-		return at + fmt.Sprintf("a line of %d characters, at most %d", f.length, wide)
-	}
-	return at + fmt.Sprintf("%q: write %s", f.word, f.instead)
+	return fmt.Sprintf("%s:%d: %q: write %s", f.file, f.line, f.word, f.instead)
 }
 
 // skipped directories, at any depth: what was built, what other programs wrote
@@ -138,11 +119,11 @@ func (r *reader) text(text string, line int) {
 
 func (r *reader) add(h hit, line int) {
 	r.out = append(r.out, finding{
-		kind: kindWord, file: r.rel, line: line, text: strings.TrimSpace(r.lines[line-1]), word: h.word, instead: h.instead,
+		file: r.rel, line: line, text: strings.TrimSpace(r.lines[line-1]), word: h.word, instead: h.instead,
 	})
 }
 
-// source is a file of Go: its long lines, comments, messages and names.
+// source is a file of Go: its comments, messages and names.
 func (r *reader) source(name string, src []byte) error {
 	r.fset = token.NewFileSet()
 	file, err := parser.ParseFile(r.fset, name, src, parser.ParseComments|parser.SkipObjectResolution)
@@ -151,11 +132,6 @@ func (r *reader) source(name string, src []byte) error {
 	}
 	if ast.IsGenerated(file) {
 		return nil
-	}
-	for i, l := range r.lines {
-		if n := utf8.RuneCountInString(l); n > wide && !strings.Contains(l, "// +kubebuilder:") {
-			r.out = append(r.out, finding{kind: kindLine, file: r.rel, line: i + 1, text: strings.TrimSpace(l), length: n})
-		}
 	}
 	for _, group := range file.Comments {
 		r.text(commentText(group), r.line(group))
