@@ -111,11 +111,13 @@ vulncheck: $(VULN) ## Scan the dependencies of the product for known vulnerabili
 
 .PHONY: lint
 lint: export GOLANGCI_LINT_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/golangci-lint$(subst /,-,$(ROOT))
-lint: $(LINT) ## Run golangci-lint in every module
+lint: $(LINT) ## Run golangci-lint in every module, and compare the product with hack/figures/limits.tsv
 	@failed=; for m in $(MODULES); do \
 		echo "lint $$m"; \
 		(cd $$m && $(LINT) run --config $(ROOT)/.golangci.yml ./...) || failed="$$failed $$m"; \
 	done; \
+	echo "lint hack/figures/limits.tsv"; \
+	$(GO) test $(UNIT_FLAGS) ./hack/figures || failed="$$failed hack/figures"; \
 	if [ -n "$$failed" ]; then echo "lint failed in:$$failed"; exit 1; fi
 
 .PHONY: generate-check

@@ -120,6 +120,7 @@ var pages = []followed{
 		{command: "make unit", not: byUnit},
 		{command: "make test PKG=./gate RUN=TestEvents", not: minutes},
 		{command: "make test RESUME=1", not: minutes},
+		{command: "go run ./hack/figures --update", not: "it writes hack/figures/limits.tsv; TestTightened shows what"},
 		{command: "make clean PARTS=1", not: "it removes the programs that the tests run"},
 		{command: "make bench ARGS=code", not: minutes},
 		{command: "go test ./admission -run TestModel -args -model.seed=7", with: []string{"go test ", "go test -C ROOT -trimpath -vet=off "}, prints: "ok "},

@@ -1,0 +1,3 @@
+package other
+
+type Out struct{ Text string }

@@ -1,0 +1,3 @@
+package steps
+
+func test(ev *evaluation) { ev.seen = 1 }
