@@ -2,19 +2,16 @@ package admission
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/suggest"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // maxUnknown bounds the warnings about annotations that mean nothing.
 const maxUnknown = 5
-
-// differenceID is what ends the key of an approval of one difference.
-var differenceID = regexp.MustCompile(`^[0-9a-f]{16,32}$`)
 
 // warnUnknown names annotations of Kausality's domain that a user adds or changes, and that
 // mean nothing: those that are none of ours, which are dropped, and approvals of what is no
@@ -42,7 +39,7 @@ func (ed *editor) warnUnknown() {
 // meaningless reports whether a key of Kausality's domain is none that Kausality reads.
 func meaningless(key string) bool {
 	if v1alpha1.IsApprove(key) {
-		return !differenceID.MatchString(strings.TrimPrefix(key, v1alpha1.AnnotationKeyApprovePrefix))
+		return !change.IsID(strings.TrimPrefix(key, v1alpha1.AnnotationKeyApprovePrefix))
 	}
 	return !v1alpha1.IsUser(key) && !v1alpha1.IsSystem(key)
 }

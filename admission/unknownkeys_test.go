@@ -9,14 +9,15 @@ import (
 // (KR-12-28).
 func TestUnknownKeys(t *testing.T) {
 	for key, want := range map[string]string{
-		"aprove-1f2e3d4c5b6a7980":  "did you mean kausality.io/approve-1f2e3d4c5b6a7980?",
-		"approve_1f2e3d4c5b6a7980": "is none that Kausality knows, and was dropped",
-		"trcae-ticket":             "did you mean kausality.io/trace-ticket?",
-		"frezee":                   "did you mean kausality.io/freeze?",
-		"snoze-until":              "did you mean kausality.io/snooze-until?",
-		"approval":                 "did you mean kausality.io/approvals?",
-		"of-a-newer-version":       "is none that Kausality knows, and was dropped",
-		"approve-all":              "approves nothing: the id of a difference has 16 hexadecimal digits",
+		"aprove-1f2e3d4c5b6a7980":   "did you mean kausality.io/approve-1f2e3d4c5b6a7980?",
+		"approve_1f2e3d4c5b6a7980":  "is none that Kausality knows, and was dropped",
+		"trcae-ticket":              "did you mean kausality.io/trace-ticket?",
+		"frezee":                    "did you mean kausality.io/freeze?",
+		"snoze-until":               "did you mean kausality.io/snooze-until?",
+		"approval":                  "did you mean kausality.io/approvals?",
+		"of-a-newer-version":        "is none that Kausality knows, and was dropped",
+		"approve-all":               "approves nothing: the id of a difference has 16 hexadecimal digits",
+		"approve-1f2e3d4c5b6a79801": "approves nothing: the id of a difference has 16 hexadecimal digits",
 	} {
 		if key = "kausality.io/" + key; !meaningless(key) || !strings.Contains(unknownKey(key), want) {
 			t.Errorf("%s: means nothing: %t, %s", key, meaningless(key), unknownKey(key))

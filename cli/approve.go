@@ -12,6 +12,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -97,7 +98,7 @@ func (c *approveCommand) check() error {
 		return usageError{fmt.Errorf("--reason must have at most %d bytes", v1alpha1.MaxCauseName)}
 	case c.cause != "" && (c.any || c.digest != ""):
 		return usageError{errors.New("--cause selects differences that are reported; it does not go with --any or --digest")}
-	case c.digest != "" && !isID(c.digest):
+	case c.digest != "" && !change.IsID(c.digest):
 		return usageError{fmt.Errorf("--digest must be the id of a difference, 16 hexadecimal digits, not %q", c.digest)}
 	case c.digest != "" && c.any:
 		return usageError{errors.New("--digest and --any exclude each other; give one")}

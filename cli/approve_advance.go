@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/annotate"
 	"github.com/kausality-io/function-kausality/cli/inspect"
@@ -22,7 +23,7 @@ var lasts = map[v1alpha1.ApprovalMode]string{
 // inAdvance approves changes that are not reported yet, on the parent of each
 // object, or on the object itself where it has none.
 func (c *approveCommand) inAdvance(cmd *cobra.Command, args []string) error {
-	if c.all || slices.ContainsFunc(args, isID) {
+	if c.all || slices.ContainsFunc(args, change.IsID) {
 		return usageError{errors.New("--any and --digest need objects, named as TYPE/NAME or with --selector")}
 	}
 	targets, err := c.selected(cmd, args, &c.selectOptions)

@@ -12,18 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
-var idPattern = regexp.MustCompile(`^[0-9a-f]{16}$`)
-
-// isID reports whether an argument is the id of a difference.
-func isID(s string) bool { return idPattern.MatchString(s) }
-
 // onlyIDs reports whether there are arguments, all of them ids.
 func onlyIDs(args []string) bool {
-	return len(args) > 0 && !slices.ContainsFunc(args, func(a string) bool { return !isID(a) })
+	return len(args) > 0 && !slices.ContainsFunc(args, func(a string) bool { return !change.IsID(a) })
 }
 
 // driftFilter selects pending changes.
@@ -74,7 +70,7 @@ func (f driftFinder) selected(cmd *cobra.Command, args []string, o *changeOption
 	case onlyIDs(args) && !o.filtered():
 		list, err = f.identified(cmd, args)
 		return list, false, err
-	case slices.ContainsFunc(args, isID):
+	case slices.ContainsFunc(args, change.IsID):
 		return nil, false, usageError{errors.New("give ids or objects, not both, and no flags that select changes with ids")}
 	}
 	if list, err = f.about(cmd, args, o); err == nil {

@@ -3,7 +3,6 @@ package drift
 import (
 	"context"
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -33,10 +33,6 @@ const (
 	// composite has not changed.
 	lookAgain = time.Minute
 )
-
-// differenceID is what an id looks like: with anything else in its place, the command that a
-// Drift suggests would be another one.
-var differenceID = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
 // Function is what the Resolver needs to know of changes that the composition function
 // holds.
@@ -188,7 +184,7 @@ func (r *Resolver) records(ctx context.Context, p *parent.State, live bool) (out
 // depends. The command that approves it is not the one in the record.
 func (r *Resolver) reportHeld(ctx context.Context, p *parent.State, h settling.Record) *admission.Report {
 	gvk := schema.FromAPIVersionAndKind(h.Child.APIVersion, h.Child.Kind)
-	if !differenceID.MatchString(h.ID) || r.Unguarded(gvk) {
+	if !change.IsID(h.ID) || r.Unguarded(gvk) {
 		return nil
 	}
 	relation := v1alpha1.RelationControllerChild

@@ -170,7 +170,7 @@ func commandsOf(d *v1alpha1.Drift, p parent.Ref, kind func(schema.GroupVersionKi
 		add("approve", c)
 	}
 	ns := "-n " + d.Namespace + " "
-	if differenceID.MatchString(d.Spec.ID) {
+	if change.IsID(d.Spec.ID) {
 		add("reject", "kubectl kausality reject "+ns+d.Spec.ID+` --reason "TEXT"`)
 	}
 	if c := refOf(d.Spec.Child); c.Name != "" {

@@ -210,12 +210,25 @@ func TestSummary(t *testing.T) {
 	}
 }
 
+// TestIsID: 16 lower-case hex digits and nothing else (KR-10-02).
+func TestIsID(t *testing.T) {
+	for text, want := range map[string]bool{
+		"1f2e3d4c5b6a7980": true, "0000000000000000": true, "abcdefabcdefabcd": true,
+		"": false, "1f2e3d4c5b6a798": false, "1f2e3d4c5b6a79801": false, "1f2e3d4c5b6a79801f2e3d4c5b6a7980": false,
+		"1F2E3D4C5B6A7980": false, "1f2e3d4c5b6a798g": false, "1f2e3d4c5b6a79 0": false, "1f2e3d4c5b6a798\n": false, "1f2e3d4c;b6a7980": false,
+	} {
+		if got := IsID(text); got != want {
+			t.Errorf("%q: want %t, got %t", text, want, got)
+		}
+	}
+}
+
 // TestID covers KR-10-02.
 func TestID(t *testing.T) {
 	p, c := Identity{Kind: "X", Name: "p"}, Identity{Kind: "Y", Name: "c"}
 	id := func(changes ...Change) string { return ID(v1alpha1.RelationControllerChild, "UPDATE", p, c, changes) }
 	base := id(Change{Path: "spec.a", Verb: Mutate, Old: object{"x": int64(1), "y": int64(2)}, New: int64(3)})
-	if len(base) != IDLength {
+	if !IsID(base) {
 		t.Fatalf("want %d hex digits, got %q", IDLength, base)
 	}
 	var reordered any

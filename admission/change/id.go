@@ -50,6 +50,9 @@ func ID(relation v1alpha1.Relation, operation string, parent, child Identity, ch
 	return hex.EncodeToString(sum[:])[:IDLength]
 }
 
+// IsID reports whether a text has the form of an ID. A text that has not is never part of a command that is suggested.
+func IsID(s string) bool { return len(s) == IDLength && strings.Trim(s, "0123456789abcdef") == "" }
+
 // buffers for what is digested, of up to maxBuffer bytes.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 

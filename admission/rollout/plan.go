@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kausality-io/function-kausality/admission/annotation"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -207,11 +208,8 @@ func ID(uid types.UID, s *v1alpha1.RolloutSpec, objects []v1alpha1.RolloutObject
 	if objects == nil {
 		objects = []v1alpha1.RolloutObject{}
 	}
-	return annotation.Digest([]any{uid, approved, objects}, idLength)
+	return annotation.Digest([]any{uid, approved, objects}, change.IDLength)
 }
-
-// idLength is the number of hex digits of a plan's id, as of a difference's.
-const idLength = 16
 
 // grouped changes by the object on which they are approved, in order, and the labels of these by UID.
 func grouped(pending []Pending) ([]v1alpha1.RolloutObject, map[types.UID]map[string]string) {
