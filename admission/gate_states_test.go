@@ -388,7 +388,7 @@ func statusOf(mr *parent.State) gating.Status {
 	switch {
 	case mr.Deleting():
 		return gating.StatusTerminating
-	case !remembered && gated(mr.ManagementPolicies):
+	case !remembered && mask.Maskable(mr.ManagementPolicies):
 		return gating.StatusUnmasked
 	case !remembered:
 		return gating.StatusPaused
@@ -404,11 +404,6 @@ func statusOf(mr *parent.State) gating.Status {
 		return gating.StatusHeld
 	}
 	return gating.StatusClosed
-}
-
-// gated reports whether an author's value leaves anything to mask.
-func gated(author []string) bool {
-	return mask.Maskable(author) && mask.Gives(author, v1alpha1.VerbObserve)
 }
 
 // reported: the provider has observed the opened generation.

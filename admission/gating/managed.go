@@ -157,7 +157,7 @@ func (g Managed) decide() Decision {
 		return Decision{Why: "it is being deleted"}
 	case g.Mode != v1alpha1.ModeEnforce:
 		return g.restore(author, remembered)
-	case !mask.Maskable(author) || !mask.Gives(author, v1alpha1.VerbObserve):
+	case !mask.Maskable(author):
 		return g.restore(author, remembered)
 	case !remembered:
 		return g.install(author)

@@ -17,7 +17,7 @@ func (g Managed) Shadow(equalAt int64) (withheld *v1alpha1.DriftSpec, equal int6
 	author := mask.AuthorOf(g.MR.Annotations, g.MR.ManagementPolicies)
 	diff, _ := g.difference(author)
 	switch {
-	case g.Mode == v1alpha1.ModeEnforce, g.MR.Deleting(), g.MR.Paused, !mask.Maskable(author), !mask.Gives(author, v1alpha1.VerbObserve):
+	case g.Mode == v1alpha1.ModeEnforce, g.MR.Deleting(), g.MR.Paused, !mask.Maskable(author):
 		return nil, 0
 	case len(diff) == 0 && g.Comparable:
 		return nil, g.MR.Generation

@@ -83,9 +83,10 @@ func Expand(author []string) []v1alpha1.Verb {
 func Gives(author []string, v v1alpha1.Verb) bool { return slices.Contains(Expand(author), v) }
 
 // Maskable reports whether there is anything to mask: an author who gave
-// nothing but Observe, or paused with [], is left alone (KR-08-03).
+// nothing but Observe, paused with [], or left out Observe, which every legal set
+// has, is left alone (KR-08-03).
 func Maskable(author []string) bool {
-	return slices.ContainsFunc(Expand(author), func(v v1alpha1.Verb) bool { return v == c || v == u || v == d || v == li })
+	return Gives(author, o) && slices.ContainsFunc(Expand(author), func(v v1alpha1.Verb) bool { return v == c || v == u || v == d || v == li })
 }
 
 // Policies to store: the smallest legal set that holds Observe and those of the
@@ -96,7 +97,7 @@ func Maskable(author []string) bool {
 // maskable (KR-08-01, KR-08-02).
 func Policies(author []string, want []v1alpha1.Verb, runtime Runtime) []string {
 	given := Expand(author)
-	if !Maskable(author) || !slices.Contains(given, o) {
+	if !Maskable(author) {
 		return author
 	}
 	wanted := set{o}

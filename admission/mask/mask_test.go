@@ -55,6 +55,19 @@ func wantedSets() []string {
 	return out
 }
 
+// What is maskable is what a closed gate takes something from, also of values that no runtime accepts (KR-08-03).
+func TestMaskable(t *testing.T) {
+	for _, a := range append(wantedSets(), "*") {
+		author := policies(a)
+		if got, want := Maskable(author), !Same(Policies(author, nil, RuntimeCurrent), author); got != want {
+			t.Errorf("%s: want %t, got %t", a, want, got)
+		}
+		if want := a == "*" || strings.HasPrefix(a, "O") && a != "O"; Maskable(author) != want {
+			t.Errorf("%s: want %t", a, want)
+		}
+	}
+}
+
 // Every set of wanted verbs, every legal value of the author's, both runtimes:
 // always a legal set of that runtime, within the author's, with Observe; the
 // author's own value where nothing is removed (KR-08-01, KR-08-02).

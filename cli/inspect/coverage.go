@@ -264,7 +264,7 @@ func (i *Inspector) failsOpen(ctx context.Context, resource schema.GroupResource
 // managedGaps of a managed resource in mode enforce.
 func managedGaps(obj *cluster.Object) map[Gap]string {
 	author := mask.AuthorOf(obj.Annotations, obj.ManagementPolicies)
-	if !mask.Maskable(author) {
+	if !mask.Maskable(author) && (len(author) == 0 || mask.Gives(author, v1alpha1.VerbObserve)) {
 		return nil // its author allows the provider nothing that could be masked
 	}
 	out := map[Gap]string{}
