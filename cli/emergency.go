@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	policyResource      = v1alpha1.GroupVersion.WithResource("kausalities")
+	policyResource      = v1alpha1.GroupVersion.WithResource(v1alpha1.ResourceKausalities)
 	compositionResource = schema.GroupVersionResource{Group: "apiextensions.crossplane.io", Version: "v1", Resource: "compositions"}
 )
 

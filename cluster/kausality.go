@@ -25,9 +25,9 @@ import (
 )
 
 // PolicyCRD is the CRD of the Kausality policies.
-const PolicyCRD = "kausalities." + v1alpha1.Group
+const PolicyCRD = v1alpha1.ResourceKausalities + "." + v1alpha1.Group
 
-var policyResource = schema.GroupVersionResource{Group: v1alpha1.Group, Version: "v1alpha1", Resource: "kausalities"}
+var policyResource = v1alpha1.GroupVersion.WithResource(v1alpha1.ResourceKausalities)
 
 // Policies are the Kausality policies of a cluster, compiled. It is safe for
 // concurrent use.

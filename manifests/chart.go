@@ -68,9 +68,9 @@ func controllerRules() []rbacv1.PolicyRule {
 	write := []string{"create", "patch", "delete"}
 	const registration, rbac = "admissionregistration.k8s.io", rbacv1.GroupName
 	return []rbacv1.PolicyRule{
-		rbacRule(v1alpha1.Group, []string{"kausalities", "upgradeallowances"}, observe...),
-		rbacRule(v1alpha1.Group, []string{"kausalities"}, "create"), // the one that traces authors
-		rbacRule(v1alpha1.Group, []string{"kausalities/status"}, "patch"),
+		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceKausalities, v1alpha1.ResourceUpgradeAllowances}, observe...),
+		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceKausalities}, "create"), // the one that traces authors
+		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceKausalities + "/status"}, "patch"),
 		rbacRule("apiextensions.k8s.io", []string{"customresourcedefinitions"}, read...),
 		rbacRule("", []string{"namespaces"}, observe...),                    // which enforce by their annotation
 		rbacRule("pkg.crossplane.io", []string{"providerrevisions"}, "get"), // which Provider a CRD is of

@@ -44,7 +44,7 @@ func controllerLimits() []any {
 		limits(limitsWebhooks, group{name: "admissionregistration.k8s.io",
 			resources: []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}}, nil, webhookValidations()),
 		limits(limitsSecrets, group{resources: []string{"secrets"}}, nil, secretValidations()),
-		limits(limitsPolicies, group{name: v1alpha1.Group, resources: []string{"kausalities"}}, nil, policyValidations()),
+		limits(limitsPolicies, group{name: v1alpha1.Group, resources: []string{v1alpha1.ResourceKausalities}}, nil, policyValidations()),
 		limitsBinding(limitsRoles), limitsBinding(limitsWebhooks), limitsBinding(limitsSecrets), limitsBinding(limitsPolicies),
 	}
 }

@@ -63,7 +63,7 @@ func gateRole(in *input) *rbacv1.ClusterRole {
 func crossplaneRole() *rbacv1.ClusterRole {
 	r := clusterRole(roleCrossplane, []rbacv1.PolicyRule{
 		rbacRule("apiextensions.k8s.io", []string{"customresourcedefinitions"}, read...),
-		rbacRule(v1alpha1.Group, append(v1alpha1.PolicyResources(), "kausalities"), read...),
+		rbacRule(v1alpha1.Group, append(v1alpha1.PolicyResources(), v1alpha1.ResourceKausalities), read...),
 		rbacRule("", []string{"namespaces"}, read...),
 		rbacRule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations"}, read...),
 	})
@@ -75,11 +75,12 @@ func crossplaneRole() *rbacv1.ClusterRole {
 func webhookRules() []rbacv1.PolicyRule {
 	return append(common(),
 		rbacRule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations"}, observe...), // which resources are guarded
-		rbacRule(v1alpha1.Group, []string{"kausalities"}, observe...),
+		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceKausalities}, observe...),
 		rbacRule(v1alpha1.Group, v1alpha1.PolicyResources(), read...),
 		rbacRule(v1alpha1.Group, policyStatuses(), "patch"),
-		rbacRule(v1alpha1.Group, []string{"approvalpolicies/status", "clusterapprovalpolicies/status"}, "update"),                        // claims
-		rbacRule(v1alpha1.Group, []string{"drifts"}, "delete"),                                                                           // old ones
+		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceApprovalPolicies + "/status",
+			v1alpha1.ResourceClusterApprovalPolicies + "/status"}, "update"), // claims
+		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceDrifts}, "delete"),                                                            // old ones
 		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceRollouts, v1alpha1.ResourceClusterRollouts}, "get", "list", "watch", "patch"), // takes votes
 		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceRollouts + "/status", v1alpha1.ResourceClusterRollouts + "/status",
 			v1alpha1.ResourceRolloutBatches + "/status"}, "update"),
@@ -96,7 +97,7 @@ func webhookRules() []rbacv1.PolicyRule {
 func gateRules() []rbacv1.PolicyRule {
 	return append(common(),
 		rbacRule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations"}, read...), // which resources are guarded
-		rbacRule(v1alpha1.Group, []string{"kausalities"}, read...),
+		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceKausalities}, read...),
 		rbacRule(v1alpha1.Group, v1alpha1.PolicyResources(), read...), // a change of policies may allow what was refused
 		// `kausality ungate --for-removal` marks it, as the gate's own user.
 		named("admissionregistration.k8s.io", "mutatingwebhookconfigurations", []string{"create", "patch", "delete"}, configurationMutate),
@@ -108,7 +109,7 @@ func common() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rbacRule("", []string{"namespaces"}, observe...),
 		rbacRule("apiextensions.k8s.io", []string{"customresourcedefinitions"}, read...),
-		rbacRule(v1alpha1.Group, []string{"drifts"}, "get", "list", "watch", "create", "patch"),
+		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceDrifts}, "get", "list", "watch", "create", "patch"),
 		rbacRule(v1alpha1.Group, []string{"drifts/status"}, "patch"),
 		rbacRule("", []string{"events"}, "create"), // of the election of a leader
 		rbacRule("events.k8s.io", []string{"events"}, "create", "patch"),

@@ -9,6 +9,12 @@ import (
 // Group is the API group of all Kausality types and annotations.
 const Group = "kausality.io"
 
+// Resources of the Kausality policies, and of the changes that were refused.
+const (
+	ResourceKausalities = "kausalities"
+	ResourceDrifts      = "drifts"
+)
+
 // Resources of the policies whose paths and expressions are compiled (KR-05-54).
 const (
 	ResourceAllowancePolicies       = "allowancepolicies"

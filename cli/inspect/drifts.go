@@ -20,7 +20,7 @@ import (
 )
 
 // DriftResource is where Drifts are served.
-var DriftResource = schema.GroupVersionResource{Group: v1alpha1.Group, Version: "v1alpha1", Resource: "drifts"}
+var DriftResource = v1alpha1.GroupVersion.WithResource(v1alpha1.ResourceDrifts)
 
 // Drifts of a namespace, or of all where it is empty, that keep selects; nil
 // selects all. They are sorted: open ones first, then the newest, then by id.

@@ -48,16 +48,16 @@ type fetchable struct {
 }
 
 // crdKausalities has the annotation that reports what Crossplane may read.
-const crdKausalities = "kausalities." + v1alpha1.Group
+const crdKausalities = v1alpha1.ResourceKausalities + "." + v1alpha1.Group
 
 var (
 	allowancePolicies = fetchable{
-		kind: v1alpha1.KindAllowancePolicy, kinds: "AllowancePolicies", crd: "allowancepolicies." + v1alpha1.Group,
+		kind: v1alpha1.KindAllowancePolicy, kinds: "AllowancePolicies", crd: v1alpha1.ResourceAllowancePolicies + "." + v1alpha1.Group,
 		crdRequirement: RequirementCRD, requirement: RequirementPolicies,
 		fault: "AllowancePolicy %s: %v; that part of it is ignored",
 	}
 	upgradeAllowances = fetchable{
-		kind: v1alpha1.KindUpgradeAllowance, kinds: "UpgradeAllowances", crd: "upgradeallowances." + v1alpha1.Group,
+		kind: v1alpha1.KindUpgradeAllowance, kinds: "UpgradeAllowances", crd: v1alpha1.ResourceUpgradeAllowances + "." + v1alpha1.Group,
 		crdRequirement: RequirementUpgradeCRD, requirement: RequirementUpgrades,
 		fault: "UpgradeAllowance %s is ignored: %v",
 	}
@@ -70,7 +70,7 @@ var (
 		fault: "ClusterApprovalPolicy %s: %v; that rule is ignored",
 	}
 	approvalRules = fetchable{
-		kind: v1alpha1.KindApprovalRule, kinds: "ApprovalRules", crd: "approvalrules." + v1alpha1.Group,
+		kind: v1alpha1.KindApprovalRule, kinds: "ApprovalRules", crd: v1alpha1.ResourceApprovalRules + "." + v1alpha1.Group,
 		crdRequirement: RequirementRulesCRD, requirement: RequirementRules, fault: "ApprovalRule %s: %v",
 	}
 	kausalities = fetchable{
