@@ -106,7 +106,7 @@ func TestRetarget(t *testing.T) {
 			if open := g.State == v1alpha1.GateOpen; open != tc.open {
 				t.Errorf("%s: gate %+v", tc.reason, g)
 			}
-			if got := mask.PoliciesOf(result); tc.open != (len(got) > 1) {
+			if got := parent.PoliciesOf(result); tc.open != (len(got) > 1) {
 				t.Errorf("%s: policies %v", tc.reason, got)
 			}
 			if tc.open && (g.External == nil || g.External.Name != "vpc-0123") {

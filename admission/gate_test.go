@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -29,7 +30,7 @@ type masked struct {
 
 func maskedOf(o *unstructured.Unstructured) masked {
 	g := mask.ParseGate(o.GetAnnotations())
-	return masked{mask.PoliciesOf(o), o.GetAnnotations()[v1alpha1.AnnotationKeyManagementPolicies], g.State, g.Verbs, g.Generation, g.Paths, g.Reason}
+	return masked{parent.PoliciesOf(o), o.GetAnnotations()[v1alpha1.AnnotationKeyManagementPolicies], g.State, g.Verbs, g.Generation, g.Paths, g.Reason}
 }
 
 // What a write leaves of the mask
@@ -258,7 +259,7 @@ func TestGate(t *testing.T) {
 // addsNothing asserts that a mask never adds to what the author gave.
 func addsNothing(t *testing.T, reason string, d Decision, result *unstructured.Unstructured) {
 	t.Helper()
-	author := mask.AuthorOf(result.GetAnnotations(), mask.PoliciesOf(result))
+	author := mask.AuthorOf(result.GetAnnotations(), parent.PoliciesOf(result))
 	for _, p := range d.ManagementPolicies {
 		if !mask.Gives(author, v1alpha1.Verb(p)) && !mask.Same(author, d.ManagementPolicies) {
 			t.Errorf("%s: adds %s to %v", reason, p, author)

@@ -9,6 +9,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -42,7 +43,7 @@ func readPolicies(req *Request, kind identity.Kind, manager string, closeTo []v1
 		return p
 	}
 	if req.OldObject != nil {
-		p.stored = mask.PoliciesOf(req.OldObject)
+		p.stored = parent.PoliciesOf(req.OldObject)
 		p.before, p.remembered = mask.ParseAuthor(identity.Annotation(req.OldObject, v1alpha1.AnnotationKeyManagementPolicies))
 		if !p.remembered {
 			p.before = p.stored
@@ -53,7 +54,7 @@ func readPolicies(req *Request, kind identity.Kind, manager string, closeTo []v1
 		p.author = p.before
 		return p
 	}
-	p.incoming = mask.PoliciesOf(req.Object)
+	p.incoming = parent.PoliciesOf(req.Object)
 	p.author = p.incoming
 	again, reinvoked := req.MaskedAuthor(kind, closeTo, p.incoming)
 	behind, composed := composedAuthor(req, manager, p)

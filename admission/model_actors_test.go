@@ -323,7 +323,7 @@ func (m *model) describe(key string) string {
 	}
 	g := identity.Annotation(o, v1alpha1.AnnotationKeyGate)
 	fp, _, _ := unstructured.NestedMap(o.Object, "spec", "forProvider")
-	out := fmt.Sprintf("g%d %v %v", o.GetGeneration(), fp, mask.PoliciesOf(o))
+	out := fmt.Sprintf("g%d %v %v", o.GetGeneration(), fp, parent.PoliciesOf(o))
 	if g != "" {
 		out += " gate=" + g
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -44,7 +45,7 @@ func (m *model) checkStored(key string, old, o *unstructured.Unstructured) {
 	if key == "xr" || key == "claim" {
 		return
 	}
-	policies, annotations := mask.PoliciesOf(o), o.GetAnnotations()
+	policies, annotations := parent.PoliciesOf(o), o.GetAnnotations()
 	if !slices.ContainsFunc(legalSets, func(s []string) bool { return sameSet(s, policies) }) {
 		m.fail("%s: %v is no legal set", key, policies)
 	}
@@ -57,7 +58,7 @@ func (m *model) checkStored(key string, old, o *unstructured.Unstructured) {
 	if kept := mask.AuthorOf(annotations, policies); !slices.Equal(kept, author) && o.GetDeletionTimestamp() == nil {
 		m.fail("%s: the author wrote %v, remembered is %v", key, author, kept)
 	}
-	if old != nil && old.GetDeletionTimestamp() != nil && mask.Gives(mask.PoliciesOf(old), v1alpha1.VerbDelete) &&
+	if old != nil && old.GetDeletionTimestamp() != nil && mask.Gives(parent.PoliciesOf(old), v1alpha1.VerbDelete) &&
 		!mask.Gives(policies, v1alpha1.VerbDelete) && mask.Gives(author, v1alpha1.VerbDelete) {
 		m.fail("%s: Delete was taken from it while it is being deleted", key)
 	}
@@ -78,7 +79,7 @@ func (m *model) removed(key string, o *unstructured.Unstructured) {
 		return
 	}
 	if identity.Annotation(o, v1alpha1.AnnotationKeyDeletion) != v1alpha1.DeletionOrphan && mask.Gives(m.author[key], v1alpha1.VerbDelete) {
-		m.fail("%s is gone, its external resource is orphaned: policies %v", key, mask.PoliciesOf(o))
+		m.fail("%s is gone, its external resource is orphaned: policies %v", key, parent.PoliciesOf(o))
 	}
 	m.cloud[key] = &resource{}
 }
@@ -89,7 +90,7 @@ func (m *model) admitted(key string, user subject.User, req *Request, d Decision
 	if key == "xr" || key == "claim" {
 		return
 	}
-	incoming := mask.PoliciesOf(req.Object)
+	incoming := parent.PoliciesOf(req.Object)
 	switch {
 	case req.OldObject == nil && m.masked:
 		m.author[key] = strings.Split(m.compose, ",")
@@ -101,7 +102,7 @@ func (m *model) admitted(key string, user subject.User, req *Request, d Decision
 		if kept := mask.AuthorOf(after.GetAnnotations(), m.sum(after).ManagementPolicies); strings.Join(kept, ",") == m.compose {
 			m.author[key] = kept
 		}
-	case !slices.Equal(incoming, mask.PoliciesOf(req.OldObject)) && (req.OldObject.GetDeletionTimestamp() == nil || m.mode == v1alpha1.ModeLog):
+	case !slices.Equal(incoming, parent.PoliciesOf(req.OldObject)) && (req.OldObject.GetDeletionTimestamp() == nil || m.mode == v1alpha1.ModeLog):
 		m.author[key] = incoming
 	}
 	if _, masked := mask.ParseAuthor(identity.Annotation(req.Object, v1alpha1.AnnotationKeyManagementPolicies)); !masked {
@@ -219,7 +220,7 @@ func (m *model) quiet(late bool) {
 		// A provider that reports nothing, and a value that was requested again before
 		// it can have been seen: only the deadline closes that, see overdue.
 		unreported := m.upjet && !m.kind.ReconcileRequests && gate.Unproven
-		if p := mask.PoliciesOf(o); !late && !unreported && gate.State == v1alpha1.GateOpen && idle &&
+		if p := parent.PoliciesOf(o); !late && !unreported && gate.State == v1alpha1.GateOpen && idle &&
 			(mask.Gives(p, v1alpha1.VerbUpdate) || mask.Gives(p, v1alpha1.VerbCreate)) {
 			m.fail("%s: at rest, and open: %s", key, m.describe(key))
 		}

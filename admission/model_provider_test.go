@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -30,7 +31,7 @@ func (m *model) provide(key string) {
 	if o == nil {
 		return
 	}
-	policies, c := mask.PoliciesOf(o), m.cloud[key]
+	policies, c := parent.PoliciesOf(o), m.cloud[key]
 	can := func(v v1alpha1.Verb) bool { return mask.Gives(policies, v) }
 	if len(policies) == 0 {
 		return // paused
@@ -84,7 +85,7 @@ func (m *model) act(key string, o *unstructured.Unstructured, deleted bool, can 
 		m.external(key, o, v1alpha1.VerbCreate, wanted)
 		c.exists, c.ready, c.fields = true, false, wanted
 	case !c.exists:
-		only := len(mask.PoliciesOf(o)) == 1
+		only := len(parent.PoliciesOf(o)) == 1
 		r.at, r.ready = nil, false
 		if only || can(v1alpha1.VerbUpdate) {
 			r.synced, r.message = false, "observe failed: external resource does not exist"

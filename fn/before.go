@@ -8,7 +8,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/change"
-	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
@@ -89,7 +89,7 @@ func (r *run) separate(res *resource) {
 	}
 	emitted := ssa.ToStruct(content)
 	if res.masked { // the mask of an earlier step
-		setPolicies(emitted, mask.PoliciesOf(ssa.Unstructured(ssa.Object(res.want.GetResource()))))
+		setPolicies(emitted, parent.PoliciesOf(ssa.Unstructured(ssa.Object(res.want.GetResource()))))
 	}
 	res.after = d.Rest
 	res.rest = &fnv1.Resource{Resource: emitted, ConnectionDetails: res.want.GetConnectionDetails(), Ready: res.want.GetReady()}

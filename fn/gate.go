@@ -87,7 +87,7 @@ func (r *run) asDecided(res *resource, set map[string]string) []string {
 	if d.ManagementPolicies != nil {
 		return d.ManagementPolicies
 	}
-	return mask.PoliciesOf(res.after)
+	return parent.PoliciesOf(res.after)
 }
 
 // transition of the gate of an observed resource that does not change.

@@ -273,13 +273,7 @@ func (s *State) spec(o *unstructured.Unstructured) {
 	if n, ok := spec["replicas"]; ok {
 		s.Replicas = integer(n)
 	}
-	if list, ok := spec["managementPolicies"].([]any); ok {
-		s.ManagementPolicies = make([]string, 0, len(list))
-		for _, e := range list {
-			v, _ := e.(string)
-			s.ManagementPolicies = append(s.ManagementPolicies, v)
-		}
-	}
+	s.ManagementPolicies = PoliciesOf(o)
 	switch s.Role {
 	case RoleComposite:
 		s.composite(spec)
@@ -288,6 +282,22 @@ func (s *State) spec(o *unstructured.Unstructured) {
 		s.ClaimTarget = text(ref, "name")
 		s.children([]any{ref}, "")
 	}
+}
+
+// PoliciesOf returns spec.managementPolicies of an object, nil where it is not set. An item that is no string is
+// empty.
+func PoliciesOf(o *unstructured.Unstructured) []string {
+	spec, _ := o.Object["spec"].(map[string]any)
+	list, ok := spec["managementPolicies"].([]any)
+	if !ok {
+		return nil
+	}
+	out := make([]string, 0, len(list))
+	for _, e := range list {
+		v, _ := e.(string)
+		out = append(out, v)
+	}
+	return out
 }
 
 // composite sets the revision and the composed resources, which are below
