@@ -13,6 +13,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -144,7 +145,7 @@ func (c *approveCommand) run(cmd *cobra.Command, args []string) error {
 
 // drift is approved on the parent that it names.
 func (c *approveCommand) drift(d *v1alpha1.Drift) annotationWrite {
-	t, err := c.target(refOf(d.Spec.Parent))
+	t, err := c.target(identity.Ref(d.Spec.Parent))
 	if err != nil {
 		return annotationWrite{head: d.Name + "  " + summary(d), err: err}
 	}
@@ -182,7 +183,7 @@ func (c *approveCommand) afterApproval(d *v1alpha1.Drift) string {
 	deletion := d.Spec.Operation == string(admission.Delete)
 	switch {
 	case d.Spec.Relation == v1alpha1.RelationExternal && deletion:
-		t, err := c.target(refOf(d.Spec.Child))
+		t, err := c.target(identity.Ref(d.Spec.Child))
 		if err != nil {
 			return "The gate opens for Delete; then delete it again."
 		}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
@@ -67,7 +68,7 @@ func (c *approveCommand) resolved(ctx context.Context, client dynamic.Interface,
 
 // stillHeld reports whether the composition function still holds a change.
 func (c *approveCommand) stillHeld(ctx context.Context, client dynamic.Interface, d *v1alpha1.Drift) (bool, error) {
-	t, err := c.target(refOf(d.Spec.Parent))
+	t, err := c.target(identity.Ref(d.Spec.Parent))
 	if err != nil {
 		return false, err
 	}
@@ -85,7 +86,7 @@ func (c *approveCommand) stillHeld(ctx context.Context, client dynamic.Interface
 // deletable reports whether the object of a Drift could be deleted now, or what
 // is waited for.
 func (c *approveCommand) deletable(ctx context.Context, d *v1alpha1.Drift) (how, waiting string, err error) {
-	t, err := c.target(refOf(d.Spec.Child))
+	t, err := c.target(identity.Ref(d.Spec.Child))
 	if err != nil {
 		return "", "", err
 	}

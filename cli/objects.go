@@ -198,11 +198,6 @@ func (e noParentError) Error() string {
 
 func errNoParent(t target) error { return noParentError{t.describe()} }
 
-// refOf a reference of the API.
-func refOf(o v1alpha1.ObjectReference) parent.Ref {
-	return parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(o.APIVersion, o.Kind), Namespace: o.Namespace, Name: o.Name, UID: o.UID}
-}
-
 // resourceOf a TYPE of the command line, as in xdatabases or
 // xdatabases.example.org.
 func resourceOf(kind string) schema.GroupVersionResource {
@@ -212,7 +207,7 @@ func resourceOf(kind string) schema.GroupVersionResource {
 
 // describeRef names an object in a sentence.
 func describeRef(o v1alpha1.ObjectReference) string {
-	return identity.Describe(parent.Ref{GroupVersionKind: schema.GroupVersionKind{Kind: o.Kind}, Namespace: o.Namespace, Name: o.Name})
+	return identity.Describe(identity.Ref(o))
 }
 
 // plural is a count with its noun, as in "1 object" and "2 objects".

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/annotate"
@@ -157,7 +158,7 @@ func (c *rejectCommand) drifts(ctx context.Context, list []v1alpha1.Drift, i *in
 			continue
 		}
 		have[object{s.Parent, s.Child}] = true
-		holder, err := c.target(refOf(s.Parent))
+		holder, err := c.target(identity.Ref(s.Parent))
 		if err != nil {
 			out = append(out, annotationWrite{head: describeRef(s.Child), err: err})
 			continue

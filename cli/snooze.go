@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/annotate"
 )
@@ -129,7 +130,7 @@ func (c *snoozeCommand) targets(cmd *cobra.Command, args []string) ([]target, er
 			continue
 		}
 		have[p] = true
-		t, err := c.target(refOf(p))
+		t, err := c.target(identity.Ref(p))
 		if err != nil {
 			return nil, err
 		}

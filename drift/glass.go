@@ -28,7 +28,7 @@ func GlassOf(d *v1alpha1.Drift, approved bool, on ...*parent.State) *v1alpha1.Vo
 // glassBroken counts a change that one user approved alone, with an event about its parent, or about the child where it has none.
 func (r *Reporter) glassBroken(d *v1alpha1.Drift, by *v1alpha1.Vote) {
 	brokenGlass.WithLabelValues(string(d.Spec.Relation)).Inc()
-	r.emit(d, corev1.EventTypeWarning, "GlassBroken", by.User+" approved alone that "+identity.Describe(refOf(d.Spec.Child))+" is changed: "+by.BreakGlass+
+	r.emit(d, corev1.EventTypeWarning, "GlassBroken", by.User+" approved alone that "+identity.Describe(identity.Ref(d.Spec.Child))+" is changed: "+by.BreakGlass+
 		". The report and kubectl kausality explain have the difference.")
 }
 

@@ -166,7 +166,7 @@ func (r *Resolver) records(ctx context.Context, p *parent.State, live bool) (out
 			complete = false
 			continue
 		}
-		c, err := r.stateOf(ctx, ref)
+		c, err := r.state(ctx, ref)
 		if err != nil {
 			return nil, false, err
 		}
@@ -245,7 +245,7 @@ func (r *Resolver) record(ctx context.Context, p *parent.State, h settling.Recor
 // resolveHeld resolves a Drift that the composition function no longer holds. p is its
 // composite, nil for one that is gone.
 func (r *Resolver) resolveHeld(ctx context.Context, d *v1alpha1.Drift, p *parent.State) error {
-	child, err := r.state(ctx, d.Spec.Child)
+	child, err := r.state(ctx, identity.Ref(d.Spec.Child))
 	if err != nil {
 		return err
 	}
@@ -266,10 +266,4 @@ func (r *Resolver) resolveHeld(ctx context.Context, d *v1alpha1.Drift, p *parent
 		return r.Reporter.Resolve(ctx, d, why, GlassOf(d, why == settling.WhyApproved, p, child))
 	}
 	return r.unsnooze(ctx, d, p)
-}
-
-// stateOf is state for a reference of a composite.
-func (r *Resolver) stateOf(ctx context.Context, ref parent.Ref) (*parent.State, error) {
-	apiVersion, kind := ref.ToAPIVersionAndKind()
-	return r.state(ctx, v1alpha1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID})
 }

@@ -115,7 +115,7 @@ func (a *Author) Write(ctx context.Context, d *v1alpha1.Drift, phase v1alpha1.Dr
 	out := reportOf(d, phase)
 	s := &out.Spec
 	s.Cluster = a.Cluster
-	ref := refOf(d.Spec.Parent)
+	ref := identity.Ref(d.Spec.Parent)
 	if p, err := a.Objects.Look(ctx, ref); err == nil {
 		a.describe(&s.Parent, p.State)
 	}
@@ -173,7 +173,7 @@ func commandsOf(d *v1alpha1.Drift, p parent.Ref, kind func(schema.GroupVersionKi
 	if change.IsID(d.Spec.ID) {
 		add("reject", "kubectl kausality reject "+ns+d.Spec.ID+` --reason "TEXT"`)
 	}
-	if c := refOf(d.Spec.Child); c.Name != "" {
+	if c := identity.Ref(d.Spec.Child); c.Name != "" {
 		add("explain", "kubectl kausality explain "+slashed(identity.Target(c, kind(c.GroupVersionKind))))
 	}
 	if p.Name != "" {
@@ -193,7 +193,7 @@ func slashed(target string) string {
 
 // addObjects to a report: the child as it is stored, and with the difference.
 func (a *Author) addObjects(ctx context.Context, s *v1alpha1.DriftReportSpec, d *v1alpha1.Drift) {
-	ref := refOf(d.Spec.Child)
+	ref := identity.Ref(d.Spec.Child)
 	if ref.Name == "" || d.Spec.Operation == string(admission.Create) {
 		return
 	}
@@ -238,11 +238,6 @@ func raw(content map[string]any) *runtime.RawExtension {
 	return &runtime.RawExtension{Raw: out}
 }
 
-// refOf an object of a Drift.
-func refOf(o v1alpha1.ObjectReference) parent.Ref {
-	return parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(o.APIVersion, o.Kind), Namespace: o.Namespace, Name: o.Name, UID: o.UID}
-}
-
 // reportOf a drift: what the Drift alone has.
 func reportOf(d *v1alpha1.Drift, phase v1alpha1.DriftPhase) v1alpha1.DriftReport {
 	spec, status := d.Spec, d.Status
@@ -275,7 +270,7 @@ func reportID(d *v1alpha1.Drift, phase v1alpha1.DriftPhase) string {
 
 // titleOf a report: one line.
 func titleOf(d *v1alpha1.Drift, phase v1alpha1.DriftPhase) string {
-	child := identity.Describe(refOf(d.Spec.Child))
+	child := identity.Describe(identity.Ref(d.Spec.Child))
 	if phase == v1alpha1.DriftResolved {
 		return annotation.Cut("Resolved: "+child+": "+d.Status.Resolution, v1alpha1.MaxCauseName)
 	}

@@ -12,13 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/clock"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -262,8 +262,7 @@ func (r *Reporter) Complete(ctx context.Context, d *v1alpha1.Drift, snoozed bool
 	before := d.DeepCopy()
 	d = d.DeepCopy()
 	if p := d.Spec.Parent; r.Recurred != nil && p.Name != "" {
-		ref := parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(p.APIVersion, p.Kind), Namespace: p.Namespace, Name: p.Name, UID: p.UID}
-		if err := r.Recurred(ctx, ref, d.Spec.ID); err != nil {
+		if err := r.Recurred(ctx, identity.Ref(p), d.Spec.ID); err != nil {
 			return fmt.Errorf("cannot prepare a new occurrence: %w", err)
 		}
 	}

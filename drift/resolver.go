@@ -23,6 +23,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/clock"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -271,14 +272,14 @@ func (r *Resolver) resolve(ctx context.Context, d *v1alpha1.Drift) error {
 	if OfGate(d) {
 		return r.resolveExternal(ctx, d)
 	}
-	p, err := r.state(ctx, d.Spec.Parent)
+	p, err := r.state(ctx, identity.Ref(d.Spec.Parent))
 	if err != nil {
 		return err
 	}
 	if d.Status.Holder == v1alpha1.HolderFunction {
 		return r.resolveHeld(ctx, d, p)
 	}
-	why, err := settling.Resolved(d, p, clock.Now(), func() (*parent.State, error) { return r.state(ctx, d.Spec.Child) })
+	why, err := settling.Resolved(d, p, clock.Now(), func() (*parent.State, error) { return r.state(ctx, identity.Ref(d.Spec.Child)) })
 	if err != nil {
 		return err
 	}
@@ -303,7 +304,7 @@ func OfGate(d *v1alpha1.Drift) bool {
 
 // resolveExternal resolves an external drift whose object is gone, so that the gate does not see it any more.
 func (r *Resolver) resolveExternal(ctx context.Context, d *v1alpha1.Drift) error {
-	child, err := r.state(ctx, d.Spec.Child)
+	child, err := r.state(ctx, identity.Ref(d.Spec.Child))
 	if err != nil {
 		return err
 	}
@@ -313,7 +314,7 @@ func (r *Resolver) resolveExternal(ctx context.Context, d *v1alpha1.Drift) error
 	if d.Status.Phase != "" && !d.Status.Snoozed {
 		return nil
 	}
-	p, err := r.state(ctx, d.Spec.Parent)
+	p, err := r.state(ctx, identity.Ref(d.Spec.Parent))
 	if err != nil {
 		return err
 	}
@@ -334,11 +335,10 @@ func (r *Resolver) complete(ctx context.Context, d *v1alpha1.Drift, p *parent.St
 }
 
 // state of an object; nil if it does not exist.
-func (r *Resolver) state(ctx context.Context, o v1alpha1.ObjectReference) (*parent.State, error) {
-	if o.Name == "" {
+func (r *Resolver) state(ctx context.Context, ref parent.Ref) (*parent.State, error) {
+	if ref.Name == "" {
 		return nil, nil //nolint:nilnil // See above.
 	}
-	ref := parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(o.APIVersion, o.Kind), Namespace: o.Namespace, Name: o.Name, UID: o.UID}
 	if r.Objects.Cached(ref) == nil && !r.reads.Allow() {
 		return nil, errNoReads
 	}

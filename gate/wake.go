@@ -11,7 +11,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -98,7 +97,7 @@ func (c *Controller) wakeRefused(ctx context.Context, namespace string) error {
 	for i := range list.Items {
 		d := &list.Items[i]
 		if needsWake(d) && (namespace == "" || d.Spec.Child.Namespace == namespace || d.Spec.Parent.Namespace == namespace) {
-			c.wakeQueue.add(parentOf(d))
+			c.wakeQueue.add(identity.Ref(d.Spec.Parent))
 		}
 	}
 	return nil
@@ -111,18 +110,12 @@ func needsWake(d *v1alpha1.Drift) bool {
 		(d.Spec.Relation != v1alpha1.RelationExternal || d.Status.RepeatFor != "")
 }
 
-// parentOf a Drift, without its UID.
-func parentOf(d *v1alpha1.Drift) parent.Ref {
-	p := d.Spec.Parent
-	return parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(p.APIVersion, p.Kind), Namespace: p.Namespace, Name: p.Name}
-}
-
 // recordedLate wakes the composite of a refusal that was made before a change that
 // may have allowed it, and is recorded only now.
 func (c *Controller) recordedLate(d *v1alpha1.Drift) {
 	if c.wakesHere() && needsWake(d) && d.Status.LastSeen != nil &&
 		c.relaxed.since(d.Status.LastSeen.Time, "", d.Spec.Child.Namespace, d.Spec.Parent.Namespace) {
-		c.wakeQueue.add(parentOf(d))
+		c.wakeQueue.add(identity.Ref(d.Spec.Parent))
 	}
 }
 
@@ -219,7 +212,7 @@ func (c *Controller) sleeps(ctx context.Context, o *cluster.Object) (bool, error
 	}
 	for i := range list.Items {
 		d := &list.Items[i]
-		if !needsWake(d) || withoutUID(parentOf(d)) != withoutUID(o.State.Ref) {
+		if !needsWake(d) || withoutUID(identity.Ref(d.Spec.Parent)) != withoutUID(o.State.Ref) {
 			continue
 		}
 		if !o.True("Synced") || d.Status.LastSeen != nil && clock.Since(d.Status.LastSeen.Time) < recent {

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
@@ -197,6 +197,5 @@ func (c *Controller) undrifted(o any) {
 }
 
 func (c *Controller) enqueueChild(d *v1alpha1.Drift) {
-	ref := d.Spec.Child
-	c.enqueue(parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), Namespace: ref.Namespace, Name: ref.Name})
+	c.enqueue(identity.Ref(d.Spec.Child))
 }

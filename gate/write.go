@@ -170,8 +170,7 @@ func (c *Controller) report(ctx context.Context, o *cluster.Object, g gating.Man
 
 // recorded reports whether this gate records a Drift, and sends its reports.
 func (c *Controller) recorded(d *v1alpha1.Drift) bool {
-	o := d.Spec.Child
-	return drift.OfGate(d) && c.ours(parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(o.APIVersion, o.Kind), Namespace: o.Namespace, Name: o.Name})
+	return drift.OfGate(d) && c.ours(identity.Ref(d.Spec.Child))
 }
 
 // resolution is why a Drift is resolved, for its status.

@@ -16,6 +16,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/clock"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/rollout"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -217,7 +218,7 @@ func (c *Controller) changes(ctx context.Context, r *run, set *allowance.Set) (a
 				continue
 			}
 			var own map[string]string
-			if child := c.Cluster.States.Cached(refOf(d.Spec.Child)); child != nil {
+			if child := c.Cluster.States.Cached(identity.Ref(d.Spec.Child)); child != nil {
 				own = child.Labels
 			}
 			change := rollout.ChangeOf(&d.Spec, own)

@@ -9,11 +9,10 @@ import (
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kausality-io/function-kausality/admission/clock"
-	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/rollout"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -31,7 +30,7 @@ func (c *Controller) pending(ctx context.Context, o *object) ([]rollout.Pending,
 	for i := range list.Items {
 		d := &list.Items[i]
 		p := rollout.Pending{Drift: d}
-		if s := c.Cluster.States.Cached(refOf(d.Spec.Parent)); s != nil {
+		if s := c.Cluster.States.Cached(identity.Ref(d.Spec.Parent)); s != nil {
 			p.Labels = s.Labels
 		}
 		if rollout.Wanted(o.spec, o.GetNamespace(), p) {
@@ -39,10 +38,6 @@ func (c *Controller) pending(ctx context.Context, o *object) ([]rollout.Pending,
 		}
 	}
 	return out, nil
-}
-
-func refOf(o v1alpha1.ObjectReference) parent.Ref {
-	return parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(o.APIVersion, o.Kind), Namespace: o.Namespace, Name: o.Name, UID: o.UID}
 }
 
 // plan a Rollout: its batches are written first, so that a plan with an id has all of them.

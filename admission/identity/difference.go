@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -63,6 +64,11 @@ func ObjectReference(ref parent.Ref, generation int64, resource string) v1alpha1
 	apiVersion, kind := ref.ToAPIVersionAndKind()
 	return v1alpha1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: ref.Namespace, Name: ref.Name,
 		UID: ref.UID, Generation: generation, Resource: resource}
+}
+
+// Ref returns the object that a reference of the API names.
+func Ref(o v1alpha1.ObjectReference) parent.Ref {
+	return parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(o.APIVersion, o.Kind), Namespace: o.Namespace, Name: o.Name, UID: o.UID}
 }
 
 // Version of an object's desired state: its generation, or its resourceVersion

@@ -106,7 +106,7 @@ const (
 	AnnotationKeySettledFields = AnnotationPrefix + "settled-fields"
 
 	// AnnotationKeyDerivedFrom names the ResourceGraphDefinition an
-	// AllowancePolicy was derived from.
+	// AllowancePolicy was derived from. It is reserved: no release writes it yet.
 	AnnotationKeyDerivedFrom = AnnotationPrefix + "derived-from"
 )
 

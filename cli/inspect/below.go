@@ -68,9 +68,8 @@ func named(o v1alpha1.ObjectReference, ref parent.Ref) bool {
 // belowOf a Drift.
 func belowOf(d *v1alpha1.Drift, own bool) admission.Below {
 	c := d.Spec.Child
-	gvk := schema.FromAPIVersionAndKind(c.APIVersion, c.Kind)
 	out := admission.Below{
-		Child:     identity.Describe(parent.Ref{GroupVersionKind: gvk, Namespace: c.Namespace, Name: c.Name}),
+		Child:     identity.Describe(identity.Ref(c)),
 		Operation: admission.Operation(d.Spec.Operation), ID: d.Spec.ID, Own: own,
 	}
 	for _, f := range d.Spec.Difference {

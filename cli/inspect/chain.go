@@ -38,7 +38,7 @@ func (i *Inspector) Chain(ctx context.Context, o *unstructured.Unstructured) (*C
 	if _, err := trace.Parse(value); err != nil {
 		return nil, fmt.Errorf("annotation %s of %s: %w", v1alpha1.AnnotationKeyTrace, identity.Describe(obj.State.Ref), err)
 	}
-	c := &Chain{Object: reference(obj.State.Ref, obj.Generation), Recorded: value != ""}
+	c := &Chain{Object: identity.ObjectReference(obj.State.Ref, obj.Generation, ""), Recorded: value != ""}
 	for _, h := range trace.Current(obj.State) {
 		h.Namespace = trace.NamespaceOf(h, obj.State.Namespace)
 		h.ClusterScoped = h.Namespace == ""

@@ -85,7 +85,7 @@ func (i *Inspector) Explain(ctx context.Context, o, patched *unstructured.Unstru
 	if err != nil {
 		return nil, err
 	}
-	e := &Explanation{Object: reference(obj.State.Ref, obj.Generation), Role: obj.Role, Last: lastUnrequested(obj.State)}
+	e := &Explanation{Object: identity.ObjectReference(obj.State.Ref, obj.Generation, ""), Role: obj.Role, Last: lastUnrequested(obj.State)}
 	why := i.undecidable(ctx)
 	if e.Drifts, err = i.About(ctx, o); why == nil {
 		why = err
@@ -156,7 +156,7 @@ func (i *Inspector) family(ctx context.Context, e *Explanation, obj *cluster.Obj
 		p, err := i.world.Parent(ctx, ref, true)
 		switch {
 		case errors.Is(err, admission.ErrNotFound):
-			e.Parent = &Parent{Object: reference(ref, 0), Missing: true}
+			e.Parent = &Parent{Object: identity.ObjectReference(ref, 0, ""), Missing: true}
 		case err != nil:
 			err = fmt.Errorf("cannot read the parent %s: %w", identity.Describe(ref), err)
 			return e.unread(&err)

@@ -137,7 +137,7 @@ func HeldBy(ctx context.Context, client dynamic.Interface, mapper meta.RESTMappe
 			continue // an approval would have no effect, as while the composite is frozen
 		}
 		d := v1alpha1.Drift{Spec: v1alpha1.DriftSpec{
-			ID: h.id, Relation: v1alpha1.RelationControllerChild, Parent: reference(s.Ref, s.Generation), Operation: h.operation,
+			ID: h.id, Relation: v1alpha1.RelationControllerChild, Parent: identity.ObjectReference(s.Ref, s.Generation, ""), Operation: h.operation,
 			Child: h.child, SuggestedApproval: h.approve, Cause: cause, Causes: causes,
 		}}
 		for _, p := range h.paths {
@@ -223,9 +223,7 @@ func annotatedChanges(composed []*unstructured.Unstructured) (out []heldChange, 
 
 // childOf refers to a composed resource with its name in the Composition.
 func childOf(o *unstructured.Unstructured) v1alpha1.ObjectReference {
-	out := reference(parent.RefOf(o), o.GetGeneration())
-	out.Resource = o.GetAnnotations()[v1alpha1.AnnotationKeyCompositionResourceName]
-	return out
+	return identity.ObjectReference(parent.RefOf(o), o.GetGeneration(), o.GetAnnotations()[v1alpha1.AnnotationKeyCompositionResourceName])
 }
 
 // composedBy reads the composed resources of a composite that exist.

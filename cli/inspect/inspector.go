@@ -150,11 +150,6 @@ func (i *Inspector) ModeOf(ctx context.Context, s *parent.State) (Mode, error) {
 	return out, err
 }
 
-func reference(ref parent.Ref, generation int64) v1alpha1.ObjectReference {
-	apiVersion, kind := ref.ToAPIVersionAndKind()
-	return v1alpha1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID, Generation: generation}
-}
-
 // look returns the summary of an object that was read, after learning its kind.
 func (i *Inspector) look(ctx context.Context, o *unstructured.Unstructured) (*cluster.Object, error) {
 	if err := i.Direct.Learn(ctx, o.GroupVersionKind()); err != nil {

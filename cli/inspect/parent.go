@@ -64,7 +64,7 @@ func (i *Inspector) parent(ctx context.Context, s *parent.State) (*Parent, error
 	intent, _ := trace.Intent(s)
 	known := i.world.Settled(s.Ref)
 	p := &Parent{
-		Object: reference(s.Ref, s.Generation), Intent: intent, SettledGeneration: max(s.SettledGeneration(), known),
+		Object: identity.ObjectReference(s.Ref, s.Generation, ""), Intent: intent, SettledGeneration: max(s.SettledGeneration(), known),
 		Settled: settling.Settled(s, known), Revision: s.CompositionRevision, Rejections: set.Rejections, Warnings: set.Warnings,
 	}
 	if err := i.freeze(ctx, s, p); err != nil {

@@ -93,7 +93,7 @@ func (r *restorer) spend(ctx context.Context, o *unstructured.Unstructured) (own
 			return nil, fmt.Errorf("cannot make a client: %w", err)
 		}
 	}
-	ref := parent.Ref{GroupVersionKind: o.GroupVersionKind(), Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}
+	ref := parent.RefOf(o)
 	obj, err := r.direct.States.Get(ctx, ref, true)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", identity.Describe(ref), err)
