@@ -39,7 +39,7 @@ func (ed *editor) attributed(hop v1alpha1.Hop) v1alpha1.Hop {
 		if hop.Unrequested = ed.unrequested(); ed.effectiveClass() == ClassDrift || hop.Unrequested {
 			hop.Causes = ed.causes()
 		}
-	} else if ed.held.both {
+	} else if ed.verdict.both {
 		hop.Causes = ed.causes() // beside the intent (KR-05-57)
 	}
 	return hop

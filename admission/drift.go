@@ -128,7 +128,7 @@ func (ev *evaluation) driftRefusal() refusal {
 	switch {
 	case ev.needsApproval():
 		r.why = fmt.Sprintf("it is not by the controller of %s, and policy %s requires approval of changes by other users", p, ev.settings.Policy)
-	case ev.held.before:
+	case ev.half.held:
 		r.why = "it was held before the last intent of " + p + " (generation " + intent + "), which does not change it" + open + rev + end
 	default:
 		r.why = "it is an unrequested change: the spec of " + p + " has not changed since it settled at generation " + intent + open + rev + end

@@ -52,6 +52,7 @@ func (ev *evaluation) edit(v verdict, d Decision) Decision {
 	if r != nil {
 		refused := ev.refuseAs(v.Class, *r)
 		refused.Mode, refused.Resolution, refused.Report, refused.Suggestion = v.Mode, v.Resolution, v.Report, v.Suggestion
+		refused.ID, refused.logged = v.ID, v.logged
 		return ev.decision(refused)
 	}
 	d.Annotations, d.ChangesUserAnnotation, d.Trace = ed.annotations, ed.changesUserAnnotation, ed.trace

@@ -90,8 +90,11 @@ func (e *Evaluator) Live(ctx context.Context, req *Request) (Decision, error) {
 // error means that the step could not decide.
 type step func(*evaluation) (verdict, error)
 
-// steps in the order of the decision table of docs/specification.md, section 5.
-var steps = []step{
+// The steps in the order of the decision table of docs/specification.md, section 5.
+//
+// parentSteps decide by the request and its parent, whatever the change is; what is held of it is separated after them
+// (KR-05-55). changeSteps decide about the change, or about each half of it.
+var parentSteps = []step{
 	(*evaluation).externalDeletion, // KR-05-00, by any user
 	(*evaluation).ownComponent,     // KR-05-01
 	(*evaluation).keptFinalizer,    // KR-13-53
@@ -104,13 +107,15 @@ var steps = []step{
 	(*evaluation).parentDeleting,     // KR-05-05
 	(*evaluation).parentFrozen,       // KR-05-06
 	(*evaluation).parentInitializing, // KR-05-07
-	(*evaluation).heldBefore,         // KR-05-55
-	(*evaluation).expected,           // KR-05-08
-	(*evaluation).rejected,           // KR-05-09
-	(*evaluation).upgraded,           // KR-05-10
-	(*evaluation).approved,           // KR-05-11
-	(*evaluation).excepted,           // KR-05-12
-	(*evaluation).drift,              // KR-05-13
+}
+
+var changeSteps = []step{
+	(*evaluation).expected, // KR-05-08
+	(*evaluation).rejected, // KR-05-09
+	(*evaluation).upgraded, // KR-05-10
+	(*evaluation).approved, // KR-05-11
+	(*evaluation).excepted, // KR-05-12
+	(*evaluation).drift,    // KR-05-13
 }
 
 // evaluation is one pass over the steps. Each of its fields has one writer; a memo
@@ -125,10 +130,10 @@ type evaluation struct {
 	deletion deletion
 	// found parent, or why there is none.
 	found memo[lookup]
-	// class of the change and what policies bind it; written by classify and heldBefore.
+	// class of the change and what policies bind it; written by classify.
 	class classification
-	// held is what was held before the last intent, written by heldBefore.
-	held heldPart
+	// half of a change that is decided.
+	half half
 	// narrowed by AllowancePolicies.
 	narrowed memo[narrowing]
 	// allowances of the parent that are not consumed.
@@ -170,22 +175,35 @@ func (w *warnings) add(text ...string) { *w = append(*w, text...) }
 
 // decide by the steps. What needs a live recheck gets no edits.
 func (ev *evaluation) decide() (Decision, error) {
-	var v verdict
+	out, err := ev.run()
+	if err != nil {
+		return Decision{Mode: ev.mode}, err
+	}
+	d := out.of.decision(out.verdict)
+	if d.Allowed && !ev.needsLiveRecheck(d) {
+		d = out.of.edit(out.verdict, d)
+	}
+	d.Warnings = slices.Concat(out.of.modeWarnings, out.warned, out.of.warnings)
+	return d, nil
+}
+
+// run the steps until one decides.
+func (ev *evaluation) run() (conclusion, error) {
+	v, err := ev.first(parentSteps)
+	if err != nil || v.Reason != "" {
+		return conclusion{of: ev, verdict: v}, err
+	}
+	return ev.decideHalves()
+}
+
+// first verdict of some steps; the zero verdict if none decides.
+func (ev *evaluation) first(steps []step) (v verdict, err error) {
 	for _, s := range steps {
-		var err error
-		if v, err = s(ev); err != nil {
-			return Decision{Mode: ev.mode}, err
-		}
-		if v.Reason != "" {
+		if v, err = s(ev); err != nil || v.Reason != "" {
 			break
 		}
 	}
-	d := ev.decision(v)
-	if v.Allowed && !ev.needsLiveRecheck(d) {
-		d = ev.edit(v, d)
-	}
-	d.Warnings = slices.Concat(ev.modeWarnings, ev.warnings)
-	return d, nil
+	return v, err
 }
 
 // needsLiveRecheck reports whether the outcome is a refusal, drift, an approval or a report

@@ -20,6 +20,12 @@ type verdict struct {
 	approval *v1alpha1.HopApproval
 	// upgrade that lets drift pass; nil for none.
 	upgrade *allowance.Upgrade
+	// withheld is the refusal of the half that the change passes without; nil for none.
+	withheld *Decision
+	// both: an intent and a cause of drift change the same path.
+	both bool
+	// logged is what passes as drift beside what the intent causes; nil for none.
+	logged *Held
 }
 
 // refusal holds the parts of a denial message.
@@ -77,13 +83,13 @@ func (f *facts) refuseAs(class Class, r refusal) verdict {
 func (ev *evaluation) decision(v verdict) Decision {
 	d := v.Decision
 	d.Phase, d.Changes = ev.class.phase, ev.changes
-	d.Mode, d.ID = cmp.Or(d.Mode, ev.mode), cmp.Or(ev.class.id, ev.deletion.id)
+	d.Mode, d.ID = cmp.Or(d.Mode, ev.mode), cmp.Or(d.ID, ev.class.id, ev.deletion.id)
 	d.Report, d.Suggestion = cmp.Or(d.Report, ev.deletion.report), cmp.Or(d.Suggestion, ev.deletion.suggestion)
 	if d.Allowed {
 		d.Claim = cmp.Or(d.Claim, ev.deletion.claim)
 		d.Orphans = ev.deletion.orphans
 	}
-	return ev.withHeld(d)
+	return ev.withHeld(v, d)
 }
 
 // message of a refusal: what, by whom, why, what to do next.
