@@ -1,10 +1,7 @@
 package admission
 
 import (
-	"slices"
-
 	"github.com/kausality-io/function-kausality/admission/approval"
-	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -44,16 +41,4 @@ func (ed *editor) discardGone() {
 	if len(gone) > 0 && !ed.controllerWrites() {
 		ed.warnings.add("its approvals were given to an object of this name that is gone; all but lasting ones are removed")
 	}
-}
-
-// restored reports whether a managed resource is created from a backup of one whose external resource was created before. Its
-// gate is closed at once: what changed outside since the backup would be overwritten (KR-13-58). A creation that was
-// under way goes on.
-func (ed *editor) restored() bool {
-	if ed.req.OldObject != nil || ed.incoming[v1alpha1.AnnotationKeyGate] == "" {
-		return false
-	}
-	_, masked := mask.ParseAuthor(ed.incoming[v1alpha1.AnnotationKeyManagementPolicies])
-	gate := mask.ParseGate(ed.incoming)
-	return masked && gate.State != "" && (gate.State != v1alpha1.GateOpen || !slices.Contains(gate.Verbs, v1alpha1.VerbCreate))
 }
