@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,7 +13,9 @@ import (
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/verb"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cli/choice"
 )
 
 // approveCommand approves differences that were reported, or changes in advance.
@@ -24,10 +25,11 @@ type approveCommand struct {
 	waitOptions
 	changeOptions
 	voteOptions
-	mode, digest string
-	reason       string
-	any          bool
-	external     []string
+	mode     v1alpha1.ApprovalMode
+	digest   string
+	reason   string
+	any      bool
+	external []v1alpha1.Verb
 }
 
 // newApproveCommand is `kubectl kausality approve`: it writes the annotation
@@ -72,27 +74,35 @@ func newApproveCommand(s *session) *cobra.Command {
 	c.waitOptions.add(cmd, "Wait until what is approved was carried out.")
 	fl := cmd.Flags()
 	c.voteOptions.add(fl)
-	fl.StringVar(&c.mode, "mode", string(v1alpha1.ApprovalOnce), "once, generation (until the next intent on the parent) or always.")
+	mode := choice.One(&c.mode, v1alpha1.ApprovalOnce,
+		v1alpha1.ApprovalOnce, v1alpha1.ApprovalGeneration+" (until the next intent on the parent)", v1alpha1.ApprovalAlways)
+	fl.Var(mode, "mode", mode.List()+".")
 	fl.StringVarP(&c.reason, "reason", "m", "", "Reason, for other users; kubectl kausality trace shows it beside the change.")
 	fl.StringVar(&c.digest, "digest", "", "Approve the difference with this id of the object named, whether it is reported or not.")
 	fl.BoolVar(&c.any, "any", false, "Approve any change that their controllers make to the objects named.")
-	fl.StringSliceVar(&c.external, "external", nil,
-		"With --any: approve these verbs of the external resource instead: Create, Update, Delete, "+
-			"apply and destroy of Terraform, sync and delete of Argo CD, or *.")
-	offer(fl.Lookup("mode"), string(v1alpha1.ApprovalOnce), string(v1alpha1.ApprovalGeneration), string(v1alpha1.ApprovalAlways))
-	offer(fl.Lookup("external"), "Create", "Update", "Delete", "*")
+	external := choice.Some(&c.external, externalVerbs()...)
+	fl.Var(external, "external",
+		"With --any or --digest: approve these verbs of the external resource instead: "+external.List()+"; several are separated by commas.")
 	return cmd
+}
+
+// externalVerbs are the verbs of all systems, with the system of those that have an effect in one alone (KR-06-11).
+func externalVerbs() (out []v1alpha1.Verb) {
+	for _, v := range verb.Any.Verbs() {
+		for _, s := range []verb.System{verb.Terraform, verb.ArgoCD} {
+			if verb.Crossplane.Means(v) == nil && s.Means(v) != nil {
+				v += " (" + string(s) + ")"
+			}
+		}
+		out = append(out, v1alpha1.Verb(v))
+	}
+	return out
 }
 
 // check the flags, and those that exclude each other, before the cluster is read.
 func (c *approveCommand) check() error {
-	if err := errors.Join(c.writeOptions.check(), c.checkSelection(), c.voteOptions.check(c)); err != nil {
+	if err := errors.Join(c.checkSelection(), c.voteOptions.check(c)); err != nil {
 		return err
-	}
-	switch v1alpha1.ApprovalMode(c.mode) {
-	case v1alpha1.ApprovalOnce, v1alpha1.ApprovalGeneration, v1alpha1.ApprovalAlways:
-	default:
-		return usageError{fmt.Errorf("--mode must be once, generation or always, not %q", c.mode)}
 	}
 	switch {
 	case len(c.reason) > v1alpha1.MaxCauseName:
@@ -107,11 +117,6 @@ func (c *approveCommand) check() error {
 		return usageError{errors.New("--external needs --any or --digest")}
 	case c.wait && (c.any || c.digest != ""):
 		return usageError{errors.New("--wait needs differences that are reported; it does not go with --any or --digest")}
-	}
-	for _, v := range c.external {
-		if !slices.Contains([]string{"Create", "Update", "Delete", "*"}, v) {
-			return usageError{fmt.Errorf("--external must be Create, Update, Delete or *, not %q", v)}
-		}
 	}
 	return nil
 }
@@ -137,7 +142,7 @@ func (c *approveCommand) run(cmd *cobra.Command, args []string) error {
 		d.list = append(d.list, c.drift(&list[i]))
 	}
 	done, err := writer{c.session, &c.writeOptions}.decided(cmd.Context(), d)
-	if err != nil || !c.wait || c.dryRun != "none" {
+	if err != nil || !c.wait || c.dryRun != dryNone {
 		return err
 	}
 	return c.awaitAll(cmd, done)
@@ -153,7 +158,7 @@ func (c *approveCommand) drift(d *v1alpha1.Drift) annotationWrite {
 		return annotationWrite{on: t, head: d.Name + "  " + summary(d), err: errUnguarded(describeRef(d.Spec.Parent))}
 	}
 	w := annotationWrite{on: t, head: d.Name + "  " + summary(d), next: c.afterApproval(d), warn: c.obstacles, drift: d}
-	w.key, w.edit = c.vote(d.Spec.ID, v1alpha1.ApprovalMode(c.mode), c.reason, c.view.now())
+	w.key, w.edit = c.vote(d.Spec.ID, c.mode, c.reason, c.view.now())
 	if c.withdraw {
 		w.next, w.warn = "Your approval is removed; those of other users stay.", nil
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -37,9 +36,9 @@ func (c *approveCommand) inAdvance(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	d := c.selectOptions.decision("Approve any change that their controllers make to %s (" + c.mode + ")?")
+	d := c.selectOptions.decision("Approve any change that their controllers make to %s (" + string(c.mode) + ")?")
 	if len(c.external) > 0 {
-		d.question = "Allow the gates of %s to open for " + strings.Join(c.external, ", ") + " (" + c.mode + ")?"
+		d.question = "Allow the gates of %s to open for " + listVerbs(c.external) + " (" + string(c.mode) + ")?"
 	}
 	for _, t := range targets {
 		d.list = append(d.list, c.advance(cmd.Context(), i, t))
@@ -54,15 +53,12 @@ func (c *approveCommand) advance(ctx context.Context, i *inspect.Inspector, t ta
 		return annotationWrite{on: t, err: err}
 	}
 	a := v1alpha1.Approval{
-		APIVersion: t.GetAPIVersion(), Kind: t.GetKind(), Name: t.GetName(), Mode: v1alpha1.ApprovalMode(c.mode), Digest: c.digest, Reason: c.reason,
+		APIVersion: t.GetAPIVersion(), Kind: t.GetKind(), Name: t.GetName(), Mode: c.mode, Digest: c.digest, Reason: c.reason,
 		Expiry: c.expiry(c.view.now()),
 	}
 	next := "Any change that its controller makes to " + t.describe() + " is allowed, " + lasts[a.Mode] + "."
 	if len(c.external) > 0 {
-		a.Relation = v1alpha1.RelationExternal
-		for _, v := range c.external {
-			a.Verbs = append(a.Verbs, v1alpha1.Verb(v))
-		}
+		a.Relation, a.Verbs = v1alpha1.RelationExternal, c.external
 		next = fmt.Sprintf("The gate of %s may open for %s, %s.", t.describe(), listVerbs(a.Verbs), lasts[a.Mode])
 	}
 	return annotationWrite{

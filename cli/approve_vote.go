@@ -34,9 +34,9 @@ func (o *voteOptions) check(c *approveCommand) error {
 		return usageError{errors.New("--break-glass and --withdraw exclude each other; give one")}
 	case o.breakGlass && c.reason == "":
 		return usageError{errors.New("--break-glass needs a --reason")}
-	case o.breakGlass && (differences || c.mode != string(v1alpha1.ApprovalOnce) || o.period != 0):
+	case o.breakGlass && (differences || c.mode != v1alpha1.ApprovalOnce || o.period != 0):
 		return usageError{errors.New("--break-glass approves differences that are reported, once; it does not go with --any, --digest, --mode or --for")}
-	case o.withdraw && (differences || c.mode != string(v1alpha1.ApprovalOnce) || o.period != 0 || c.reason != "" || c.wait):
+	case o.withdraw && (differences || c.mode != v1alpha1.ApprovalOnce || o.period != 0 || c.reason != "" || c.wait):
 		return usageError{errors.New("--withdraw removes your approval of differences that are reported; it does not go with other flags of an approval")}
 	case o.period < 0:
 		return usageError{fmt.Errorf("--for must be more than 0, not %s", o.period)}
@@ -66,12 +66,12 @@ func (o *voteOptions) vote(id string, mode v1alpha1.ApprovalMode, reason string,
 }
 
 // question before several differences are decided about.
-func (o *voteOptions) question(mode string) string {
+func (o *voteOptions) question(mode v1alpha1.ApprovalMode) string {
 	switch {
 	case o.withdraw:
 		return "Withdraw your approvals of %s?"
 	case o.breakGlass:
 		return "Break the glass for %s?"
 	}
-	return "Approve %s (" + mode + ")?"
+	return "Approve %s (" + string(mode) + ")?"
 }

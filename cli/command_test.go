@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/kausality-io/function-kausality/cli/choice"
 )
 
 func commands(t *testing.T) []*cobra.Command {
@@ -34,7 +36,7 @@ func TestCommonFlags(t *testing.T) {
 			continue // rollout, whose commands are about one object that is named, and policy, which reads files
 		}
 		o := c.Flags().Lookup("output")
-		if o == nil || o.Shorthand != "o" || !strings.Contains(o.Usage, "json, yaml") {
+		if o == nil || o.Shorthand != "o" || !slices.Contains(choice.Of(o), "json") || !slices.Contains(choice.Of(o), "yaml") {
 			t.Errorf("%s has no -o json|yaml", c.Name())
 		}
 		dry := c.Flags().Lookup("dry-run")
@@ -81,7 +83,7 @@ func TestUsageErrors(t *testing.T) {
 		"PolicyTestAt":      {args: "policy test rules.yaml --events=a --at=monday", want: `--at: "monday" is no time`},
 		"UnknownFlag":       {args: "approve --nope", want: "unknown flag: --nope; see kubectl kausality approve --help"},
 		"DefaultMode":       {args: "pending --default-mode=off", want: "--default-mode must be log or enforce"},
-		"Output":            {args: "version -o xml", want: "--output must be json, yaml"},
+		"Output":            {args: "version -o xml", want: "--output must be json or yaml"},
 		"PendingLimit":      {args: "pending --limit=-1", want: "--limit must not be negative"},
 		"PendingSummary":    {args: "pending --summary -o json", want: "--summary and --output exclude each other"},
 		"PendingObject":     {args: "pending x/y -A", want: "not both"},
@@ -106,7 +108,8 @@ func TestUsageErrors(t *testing.T) {
 		"ApproveDigest":     {args: "approve x/y --digest=zz", want: "16 hexadecimal digits"},
 		"ApproveBoth":       {args: "approve x/y --any --digest=1f2e3d4c5b6a7980", want: "--digest and --any exclude each other"},
 		"ApproveExternal":   {args: "approve x/y --external=Delete", want: "--external needs --any or --digest"},
-		"ApproveVerb":       {args: "approve x/y --any --external=Observe", want: "--external must be Create, Update, Delete or *"},
+		"ApproveVerb": {args: "approve x/y --any --external=Observe",
+			want: "--external must be apply, destroy, sync, delete, Create, Update, Delete or *, not \"Observe\""},
 		"ApproveWait":       {args: "approve x/y --any --wait", want: "--wait needs differences that are reported"},
 		"ApproveAnyAll":     {args: "approve --all --any", want: "--any and --digest need objects"},
 		"ApproveAllArgs":    {args: "approve 1f2e3d4c5b6a7980 --all", want: "--all selects everything"},

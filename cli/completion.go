@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kausality-io/function-kausality/cli/choice"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
@@ -21,20 +22,11 @@ const (
 	maxCompletions  = 200
 )
 
-// annotationValues on a flag lists the values that are offered for it.
-const annotationValues = "kausality-values"
-
-// offer values of a flag for completion.
-func offer(f *pflag.Flag, values ...string) {
-	f.Annotations = map[string][]string{annotationValues: values}
-}
-
-// completeFlags registers the completions of a command's flags for which values
-// are offered.
+// completeFlags registers the completions of a command's flags that have a fixed set of values.
 func completeFlags(cmd *cobra.Command) error {
 	var failed error
 	one := func(f *pflag.Flag) {
-		if values := f.Annotations[annotationValues]; len(values) > 0 {
+		if values := choice.Of(f); len(values) > 0 {
 			failed = errors.Join(failed, cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)))
 		}
 	}

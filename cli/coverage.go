@@ -39,9 +39,6 @@ func newCoverageCommand(s *session) *cobra.Command {
 // run lists the gaps of one namespace, or of all; errFound with --exit-code where
 // there are any.
 func (c *coverageCommand) run(cmd *cobra.Command, _ []string) error {
-	if err := c.format.check(); err != nil {
-		return err
-	}
 	ns, err := c.namespace()
 	if err != nil {
 		return err

@@ -76,9 +76,6 @@ func newEmergencyCommand(s *session) *cobra.Command {
 }
 
 func (c *emergencyCommand) run(cmd *cobra.Command, _ []string) error {
-	if err := c.format.check(); err != nil {
-		return err
-	}
 	list, _, err := driftFinder{c.session}.open(cmd, nil, &driftFilter{everywhere: true})
 	if err != nil {
 		return err

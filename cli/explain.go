@@ -47,9 +47,6 @@ func newExplainCommand(s *session) *cobra.Command {
 // run explains one object. The patch is checked first: it may come from standard
 // input.
 func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
-	if err := c.format.check(); err != nil {
-		return err
-	}
 	patch, err := readPatch(c.In, c.patch)
 	if err != nil {
 		return err

@@ -74,9 +74,6 @@ func (c *freezeCommand) expiry(now time.Time) (*metav1.Time, error) {
 
 // run freezes what is selected, in the name of the user (KR-02-08).
 func (c *freezeCommand) run(cmd *cobra.Command, args []string) error {
-	if err := c.check(); err != nil {
-		return err
-	}
 	expiry, err := c.expiry(c.view.now())
 	if err != nil {
 		return err
@@ -147,9 +144,6 @@ func newUnfreezeCommand(s *session) *cobra.Command {
 // run removes freezes of any user. They are shown before, except that of a
 // single object that is named; of another user's, the author is shown afterwards.
 func (c *unfreezeCommand) run(cmd *cobra.Command, args []string) error {
-	if err := c.check(); err != nil {
-		return err
-	}
 	targets, err := c.selected(cmd, args, &c.selectOptions)
 	if err != nil {
 		return err

@@ -131,9 +131,6 @@ func (c *historyCommand) run(cmd *cobra.Command, args []string) error {
 
 // check the flags before anything is read.
 func (c *historyCommand) check(args []string) error {
-	if err := c.format.check(); err != nil {
-		return err
-	}
 	switch {
 	case c.limit < 0:
 		return usageError{errors.New("--limit must not be negative")}

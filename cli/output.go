@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kausality-io/function-kausality/cli/choice"
 )
 
 // Output formats.
@@ -23,24 +24,12 @@ const (
 )
 
 // format is the flag -o of a command.
-type format struct {
-	value   string
-	allowed []string
-}
+type format struct{ value string }
 
 // add the flag to a command, with the formats it allows in addition to the table.
 func (f *format) add(cmd *cobra.Command, allowed ...string) {
-	f.allowed = allowed
-	cmd.Flags().StringVarP(&f.value, "output", "o", formatTable, "Output format: "+strings.Join(allowed, ", ")+".")
-	offer(cmd.Flags().Lookup("output"), allowed...)
-}
-
-// check refuses a format that the command does not allow.
-func (f *format) check() error {
-	if f.value == formatTable || slices.Contains(f.allowed, f.value) {
-		return nil
-	}
-	return usageError{fmt.Errorf("--output must be %s, not %q", strings.Join(f.allowed, ", "), f.value)}
+	output := choice.One(&f.value, formatTable, allowed...)
+	cmd.Flags().VarP(output, "output", "o", "Output format: "+output.List()+".")
 }
 
 // structured prints a value as JSON or YAML; done is false for other formats.

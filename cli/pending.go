@@ -75,10 +75,7 @@ func (c *pendingCommand) check(args []string) error {
 	case len(args) > 0 && (c.filter.selector != "" || c.filter.everywhere):
 		return usageError{errors.New("name an object, or select changes with --selector or --all-namespaces, not both")}
 	}
-	if err := c.filter.check(); err != nil {
-		return err
-	}
-	return c.format.check()
+	return c.filter.check()
 }
 
 // run lists the pending changes; errFound with --exit-code where there are any.

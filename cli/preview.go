@@ -65,9 +65,6 @@ func newPreviewCommand(s *session) *cobra.Command {
 // run renders composite by composite, and prints all of them together: equal
 // changes are grouped.
 func (c *previewCommand) run(cmd *cobra.Command, args []string) error {
-	if err := c.format.check(); err != nil {
-		return err
-	}
 	if len(args) == 0 {
 		return usageError{fmt.Errorf("name the file of a Composition; see %s --help", cmd.CommandPath())}
 	}

@@ -57,7 +57,7 @@ func newRejectCommand(s *session) *cobra.Command {
 
 // run writes rejections, or removes them with --withdraw.
 func (c *rejectCommand) run(cmd *cobra.Command, args []string) error {
-	if err := errors.Join(c.check(), c.checkSelection()); err != nil {
+	if err := c.checkSelection(); err != nil {
 		return err
 	}
 	switch {

@@ -156,9 +156,6 @@ func newRolloutStatusCommand(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := f.check(); err != nil {
-				return err
-			}
 			if f.value != formatTable {
 				return c.printAs(cmd.Context(), r, args[0], f)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/suggest"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cli/choice"
 )
 
 // NewCommand returns kubectl kausality with all its commands. version is printed
@@ -24,13 +25,13 @@ func NewCommand(streams genericiooptions.IOStreams, version string) (*cobra.Comm
 			"pending; and approves, rejects, freezes and snoozes.",
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl kausality"},
 		Args:              cobra.ArbitraryArgs,
-		PersistentPreRunE: func(*cobra.Command, []string) error { s.view.paint = painted(s.Out); return s.checkMode() },
+		PersistentPreRunE: func(*cobra.Command, []string) error { s.view.paint = painted(s.Out); return nil },
 		RunE:              helpOrUnknown,
 	}
 	s.kube.AddFlags(cmd.PersistentFlags())
-	cmd.PersistentFlags().StringVar(&s.defaultMode, "default-mode", "",
-		"Mode where neither the object nor its Namespace sets one: log or enforce. By default it is derived from the webhook configuration.")
-	offer(cmd.PersistentFlags().Lookup("default-mode"), string(v1alpha1.ModeLog), string(v1alpha1.ModeEnforce))
+	mode := choice.One(&s.defaultMode, "", v1alpha1.ModeLog, v1alpha1.ModeEnforce)
+	cmd.PersistentFlags().Var(mode, "default-mode",
+		"Mode where neither the object nor its Namespace sets one: "+mode.List()+". By default it is derived from the webhook configuration.")
 	cmd.AddCommand(
 		newTraceCommand(s), newExplainCommand(s), newPendingCommand(s), newHistoryCommand(s),
 		newApproveCommand(s), newRejectCommand(s), newFreezeCommand(s), newUnfreezeCommand(s), newSnoozeCommand(s), newRolloutCommand(s), newUngateCommand(s),
@@ -42,7 +43,7 @@ func NewCommand(streams genericiooptions.IOStreams, version string) (*cobra.Comm
 		}
 		sub.SilenceErrors, sub.SilenceUsage = true, true
 		sub.SetFlagErrorFunc(func(sub *cobra.Command, err error) error {
-			return usageError{fmt.Errorf("%w; see %s --help", err, sub.CommandPath())}
+			return usageError{fmt.Errorf("%w; see %s --help", choice.Explain(err), sub.CommandPath())}
 		})
 	}
 	cmd.SetIn(streams.In)

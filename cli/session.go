@@ -25,16 +25,7 @@ type session struct {
 	version string
 
 	// defaultMode is the flag as given; empty derives it from the cluster.
-	defaultMode string
-}
-
-// checkMode refuses a --default-mode that is neither log nor enforce.
-func (s *session) checkMode() error {
-	switch v1alpha1.Mode(s.defaultMode) {
-	case "", v1alpha1.ModeLog, v1alpha1.ModeEnforce:
-		return nil
-	}
-	return usageError{fmt.Errorf("--default-mode must be log or enforce, not %q", s.defaultMode)}
+	defaultMode v1alpha1.Mode
 }
 
 // config of the connection. The client does not limit its own rate: the API
@@ -92,7 +83,7 @@ func (s *session) inspector(ctx context.Context) (*inspect.Inspector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return inspect.New(ctx, config, inspect.Options{Mapper: mapper, DefaultMode: v1alpha1.Mode(s.defaultMode), Now: s.view.now})
+	return inspect.New(ctx, config, inspect.Options{Mapper: mapper, DefaultMode: s.defaultMode, Now: s.view.now})
 }
 
 // user of the command. Unlike an inspector it needs no right of the user.

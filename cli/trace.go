@@ -43,9 +43,6 @@ func newTraceCommand(s *session) *cobra.Command {
 // run prints the chain of causes of one object, also where a part of it cannot be
 // read.
 func (c *traceCommand) run(cmd *cobra.Command, args []string) error {
-	if err := c.format.check(); err != nil {
-		return err
-	}
 	t, err := c.object(cmd, args)
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ type ungateCommand struct {
 	*session
 	format       format
 	all, removal bool
-	dryRun       string
+	dryRun       annotate.DryRun
 	yes          bool
 	timeout      time.Duration
 }
@@ -43,10 +43,7 @@ func newUngateCommand(s *session) *cobra.Command {
 	}
 	c.format.add(cmd, formatJSON, formatYAML)
 	cmd.Flags().BoolVar(&c.all, "all", false, "Every managed resource of the cluster.")
-	cmd.Flags().StringVar(&c.dryRun, "dry-run", "none", "none or client (list what would be restored, and restore nothing).")
-	f := cmd.Flags().Lookup("dry-run")
-	f.NoOptDefVal = string(annotate.DryRunClient)
-	offer(f, "none", string(annotate.DryRunClient))
+	addDryRun(cmd, &c.dryRun, annotate.DryRunClient+" (list what would be restored, and restore nothing)")
 	cmd.Flags().BoolVar(&c.removal, "for-removal", false, "With --all: Kausality is to be removed; webhook and gate stop masking.")
 	cmd.Flags().DurationVar(&c.timeout, "timeout", 5*time.Minute, "How long --for-removal may take.")
 	cmd.Flags().BoolVarP(&c.yes, "yes", "y", false, "Do not ask for confirmation.")
@@ -55,12 +52,6 @@ func newUngateCommand(s *session) *cobra.Command {
 
 // check the flags, and those that need each other, before the cluster is read.
 func (c *ungateCommand) check(cmd *cobra.Command, args []string) error {
-	if err := c.format.check(); err != nil {
-		return err
-	}
-	if c.dryRun != "none" && c.dryRun != string(annotate.DryRunClient) {
-		return usageError{fmt.Errorf("--dry-run must be none or client, not %q", c.dryRun)}
-	}
 	if c.all == (len(args) > 0) {
 		return usageError{fmt.Errorf("name managed resources as TYPE/NAME, or give --all; see %s --help", cmd.CommandPath())}
 	}
@@ -94,11 +85,11 @@ func (c *ungateCommand) run(cmd *cobra.Command, args []string) error {
 		}
 	}
 	found, err := release.Ungate(cmd.Context(), u)
-	if left := (&release.LeftOutError{}); found.Masked > 0 && c.dryRun == "none" && errors.As(err, &left) {
+	if left := (&release.LeftOutError{}); found.Masked > 0 && c.dryRun == dryNone && errors.As(err, &left) {
 		fmt.Fprintln(c.ErrOut, c.view.yellow(err.Error()))
 		err = nil // the restoration reports it again
 	}
-	if err != nil || c.dryRun != "none" || found.Masked == 0 && !c.removal {
+	if err != nil || c.dryRun != dryNone || found.Masked == 0 && !c.removal {
 		return errors.Join(c.report(found, err != nil), err)
 	}
 	question := fmt.Sprintf("Restore %s? Their providers resume what their authors' policies allow.", plural(found.Masked, "managed resource"))

@@ -12,9 +12,6 @@ func newVersionCommand(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "version", Short: "Print the version.", Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if err := f.check(); err != nil {
-				return err
-			}
 			if structured, err := f.structured(s.Out, map[string]string{"version": s.version}); structured {
 				return err
 			}

@@ -126,13 +126,13 @@ func (w writer) decided(ctx context.Context, d decision) ([]annotationWrite, err
 	if rest > 0 {
 		defer fmt.Fprintf(w.ErrOut, "%d more are left, since --limit is %d; the same command goes on with them.\n", rest, d.limit)
 	}
-	if w.dryRun == string(annotate.DryRunClient) && w.format.value == formatTable {
+	if w.dryRun == annotate.DryRunClient && w.format.value == formatTable {
 		w.show(w.Out, steps, false)
 		fmt.Fprintln(w.ErrOut, "Nothing was written: it is a dry run.")
 		return nil, left
 	}
 	changes := w.show(w.ErrOut, steps, d.differences)
-	if changes > 0 && w.dryRun == "none" {
+	if changes > 0 && w.dryRun == dryNone {
 		if err := w.confirm(fmt.Sprintf(d.question, pluralize(changes, d.noun)), w.yes, d.nonInteractiveHint()); err != nil {
 			return nil, err
 		}
@@ -247,10 +247,7 @@ func (w writer) write(ctx context.Context, one annotationWrite) (written, error)
 	if one.err != nil {
 		return written{}, one.err
 	}
-	dry, err := w.dry()
-	if err != nil {
-		return written{}, err
-	}
+	dry := w.dry()
 	change, err := one.writer(dry).Annotate(ctx, one.key, one.edit)
 	if err != nil {
 		return written{}, fmt.Errorf("%s: %w", one.on.describe(), err)

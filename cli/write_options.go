@@ -9,42 +9,39 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/kausality-io/function-kausality/cli/annotate"
+	"github.com/kausality-io/function-kausality/cli/choice"
 )
 
 // writeOptions are common to the commands that write annotations.
 type writeOptions struct {
 	format format
-	dryRun string
+	dryRun annotate.DryRun
 	yes    bool
 }
 
 // add the flags to a command.
 func (o *writeOptions) add(cmd *cobra.Command) {
 	o.format.add(cmd, formatName, formatJSON, formatYAML)
-	cmd.Flags().StringVar(&o.dryRun, "dry-run", "none", "none, client (only print what would be written) or server (send it, store nothing).")
-	f := cmd.Flags().Lookup("dry-run")
-	f.NoOptDefVal = "client"
-	offer(f, "none", "client", "server")
+	addDryRun(cmd, &o.dryRun, annotate.DryRunClient+" (only print what would be written)", annotate.DryRunServer+" (send it, store nothing)")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask for confirmation.")
 }
 
-// check the flags before the cluster is read.
-func (o *writeOptions) check() error {
-	if _, err := o.dry(); err != nil {
-		return err
-	}
-	return o.format.check()
+// dryNone is the value of --dry-run for annotate.DryRunNone.
+const dryNone annotate.DryRun = "none"
+
+// addDryRun adds --dry-run with the forms that a command has. Without a value it is client.
+func addDryRun(cmd *cobra.Command, to *annotate.DryRun, forms ...annotate.DryRun) {
+	dry := choice.One(to, dryNone, append([]annotate.DryRun{dryNone}, forms...)...)
+	cmd.Flags().Var(dry, "dry-run", dry.List()+".")
+	cmd.Flags().Lookup("dry-run").NoOptDefVal = string(annotate.DryRunClient)
 }
 
-// dry run as given; an unknown one is a usage error.
-func (o *writeOptions) dry() (annotate.DryRun, error) {
-	switch o.dryRun {
-	case "none":
-		return annotate.DryRunNone, nil
-	case string(annotate.DryRunClient), string(annotate.DryRunServer):
-		return annotate.DryRun(o.dryRun), nil
+// dry run as the writer of annotations takes it.
+func (o *writeOptions) dry() annotate.DryRun {
+	if o.dryRun == dryNone {
+		return annotate.DryRunNone
 	}
-	return "", usageError{fmt.Errorf("--dry-run must be none, client or server, not %q", o.dryRun)}
+	return o.dryRun
 }
 
 // waitOptions of a command that can wait.

@@ -108,8 +108,6 @@ func (o Options) check() error {
 		return errors.New("give either --allowances or --annotations")
 	case o.Plan == "-" && (o.Allowances == "-" || o.Annotations == "-"):
 		return errors.New("only one of --plan and the allowances can come from standard input")
-	case o.Output != OutputText && o.Output != OutputJSON:
-		return fmt.Errorf("--output must be text or json, not %q", o.Output)
 	}
 	return nil
 }

@@ -11,12 +11,19 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/kausality-io/function-kausality/certs"
+	"github.com/kausality-io/function-kausality/cli/choice"
 	"github.com/kausality-io/function-kausality/manifests"
 	"github.com/kausality-io/function-kausality/policycontroller"
 )
 
 // servicePort of the webhook where --webhook-service names none.
 const servicePort = 443
+
+// Values of --certificates.
+const (
+	certificatesOwn    = "own"
+	certificatesSecret = "secret"
+)
 
 // webhookTimeoutHelp of the flag --webhook-timeout.
 const webhookTimeoutHelp = "Seconds for which the API server waits for the webhook's decision, 1 to 30; then mode log allows and mode enforce refuses."
@@ -31,10 +38,8 @@ func controllerCommand() *cobra.Command {
 		Use: "controller", Args: noArgs,
 		Short: "Run the policy controller: it writes the webhook configuration that Kausality policies require, and renews the webhook's certificates.",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if o.Manifests.DefaultMode, err = p.defaultMode(); err != nil {
-				return err
-			}
-			if err := target(&o, service, certificates); err != nil {
+			o.Manifests.DefaultMode, o.ForeignCertificates = p.mode, certificates == certificatesSecret
+			if err := target(&o, service); err != nil {
 				return usageError{err}
 			}
 			o.Rotation.Hosts = append(o.Rotation.Hosts, hosts...)
@@ -55,7 +60,9 @@ func controllerCommand() *cobra.Command {
 	fl.StringVar(&o.CertSecret, "cert-secret", "kausality-webhook-tls", "Secret with the webhook's serving certificate.")
 	fl.StringVar(&o.AuthoritySecret, "authority-secret", "kausality-webhook-authority", "Secret with the keys of the authorities that sign it.")
 	fl.StringArrayVar(&hosts, "certificate-host", nil, "Further host that the certificate in --cert-secret is for, as of the history's Service; repeatable.")
-	fl.StringVar(&certificates, "certificates", "own", "own: renew them; secret: take the bundle from ca.crt of --cert-secret, which another program writes.")
+	whose := choice.One(&certificates, certificatesOwn, certificatesOwn+" (renew them)",
+		certificatesSecret+" (take the bundle from ca.crt of --cert-secret, which another program writes)")
+	fl.Var(whose, "certificates", whose.List()+".")
 	fl.DurationVar(&o.Rotation.ServingLife, "certificate-lifetime", certs.DefaultServingLife,
 		"How long a serving certificate is valid; it is replaced when a third of that is left.")
 	fl.DurationVar(&o.Rotation.AuthorityLife, "authority-lifetime", certs.DefaultAuthorityLife,
@@ -67,13 +74,7 @@ func controllerCommand() *cobra.Command {
 }
 
 // target of the API server's calls, and the hosts that certificates are for.
-func target(o *policycontroller.Options, service, certificates string) error {
-	switch certificates {
-	case "own", "secret":
-		o.ForeignCertificates = certificates == "secret"
-	default:
-		return fmt.Errorf("--certificates must be own or secret, not %q", certificates)
-	}
+func target(o *policycontroller.Options, service string) error {
 	if o.Rotation.AuthorityLife < 2*o.Rotation.ServingLife {
 		return fmt.Errorf("--authority-lifetime must be at least twice --certificate-lifetime")
 	}

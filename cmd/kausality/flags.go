@@ -21,6 +21,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cli/choice"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/drift"
 	"github.com/kausality-io/function-kausality/records"
@@ -33,7 +34,7 @@ type processFlags struct {
 	cluster.Process
 	kubeconfig     string
 	debug          bool
-	mode           string
+	mode           v1alpha1.Mode
 	endpoints      drift.Endpoints
 	reports        drift.ReportOptions
 	closeTo        string
@@ -56,21 +57,31 @@ func (f *processFlags) add(cmd *cobra.Command) {
 	fl.StringArrayVar(&f.reports.Links, "drift-webhook-link", nil,
 		"NAME=URL of a link in each DriftReport; {cluster}, {namespace}, {kind}, {name} and {id} in it are replaced; repeatable.")
 	fl.BoolVar(&f.reports.Objects, "drift-webhook-objects", false, "Add the whole child, without what is secret, to each DriftReport.")
-	fl.StringVar(&f.pendingDrift, "on-pending-drift", "hold",
-		"When the external resource already differs: hold the gate closed, or carry out the difference as well.")
+	pending := choice.One(&f.pendingDrift, pendingHold, pendingHold+" (keep the gate closed)", pendingCarry+" (carry out the difference as well)")
+	fl.Var(pending, "on-pending-drift", "When the external resource already differs: "+pending.List()+".")
 	fl.StringArrayVar(&f.ignore, "ignore-external", nil,
 		"KIND.GROUP:PATH of fields whose differences are not external drift, as in Database.cloud.example.org:spec.forProvider.tags[*]; "+
 			"*:PATH for all kinds; repeatable.")
 	f.records.add(fl)
-	fl.StringVar(&f.closeTo, "gate-closed", "Observe", "managementPolicies of a closed gate: Observe, or Observe,LateInitialize.")
+	closed := choice.One(&f.closeTo, closedObserve, closedObserve, closedLateInitialize)
+	fl.Var(closed, "gate-closed", "managementPolicies of a closed gate: "+closed.List()+".")
 }
+
+// Values of --on-pending-drift and --gate-closed.
+const (
+	pendingHold          = "hold"
+	pendingCarry         = "carry"
+	closedObserve        = string(v1alpha1.VerbObserve)
+	closedLateInitialize = closedObserve + "," + string(v1alpha1.VerbLateInitialize)
+)
 
 // addProcess adds the flags of every process.
 func (f *processFlags) addProcess(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.kubeconfig, "kubeconfig", "", "Kubeconfig of the API server; in a cluster the pod's own ServiceAccount is used.")
 	fl.BoolVarP(&f.debug, "debug", "d", false, "Emit debug logs in addition to info logs.")
-	fl.StringVar(&f.mode, "default-mode", string(v1alpha1.ModeLog), "Mode where neither the object nor its Namespace sets one: log or enforce.")
+	mode := choice.One(&f.mode, v1alpha1.ModeLog, v1alpha1.ModeLog, v1alpha1.ModeEnforce)
+	fl.Var(mode, "default-mode", "Mode where neither the object nor its Namespace sets one: "+mode.List()+".")
 	fl.StringVar(&f.MetricsAddress, "metrics-bind-address", "0", "HOST:PORT of the Prometheus metrics; 0 turns them off.")
 	fl.StringVar(&f.tracing.Endpoint, "otlp-endpoint", "", "OpenTelemetry collector to trace to, as in http://HOST:4318; empty turns tracing off.")
 	fl.Float64Var(&f.tracing.Ratio, "trace-ratio", 0.01, "Sampling ratio for requests without an incoming trace, from 0 to 1.")
@@ -107,15 +118,6 @@ func (f *processFlags) run(ctx context.Context, component string, start func(con
 	return start(ctx)
 }
 
-// defaultMode as given; an unknown one is a usage error.
-func (f *processFlags) defaultMode() (v1alpha1.Mode, error) {
-	switch m := v1alpha1.Mode(f.mode); m {
-	case v1alpha1.ModeLog, v1alpha1.ModeEnforce:
-		return m, nil
-	}
-	return "", usageError{fmt.Errorf("--default-mode must be log or enforce, not %q", f.mode)}
-}
-
 // gateSettings are those of the gate, which webhook and gate must agree on.
 type gateSettings struct {
 	// closeTo are the verbs that a closed gate keeps in addition to Observe; nil for
@@ -129,16 +131,9 @@ type gateSettings struct {
 
 // gate settings as given; an invalid value is a usage error.
 func (f *processFlags) gate() (gateSettings, error) {
-	s := gateSettings{carry: f.pendingDrift == "carry", ignore: make(external.Rules, 0, len(f.ignore))}
-	switch f.closeTo {
-	case "Observe":
-	case "Observe,LateInitialize":
+	s := gateSettings{carry: f.pendingDrift == pendingCarry, ignore: make(external.Rules, 0, len(f.ignore))}
+	if f.closeTo == closedLateInitialize {
 		s.closeTo = []v1alpha1.Verb{v1alpha1.VerbLateInitialize}
-	default:
-		return s, usageError{fmt.Errorf("--gate-closed must be Observe or Observe,LateInitialize, not %q", f.closeTo)}
-	}
-	if !s.carry && f.pendingDrift != "hold" {
-		return s, usageError{fmt.Errorf("--on-pending-drift must be hold or carry, not %q", f.pendingDrift)}
 	}
 	for _, text := range f.ignore {
 		r, err := external.ParseRule(text)
@@ -223,42 +218,33 @@ func unreachable(host string, err error) error {
 
 // admissionFlags are those of the core.
 type admissionFlags struct {
-	identify     string
-	expectUntil  string
-	composedCode int32
+	identify     admission.Identify
+	expectUntil  admission.ExpectUntil
+	composedCode string
 	users        string
 	approverRBAC bool
 }
 
+// composedCodes are the values of --composed-refusal-status.
+var composedCodes = map[string]int32{"422": 422, "403": 403}
+
 // add the flags to the webhook's command.
 func (f *admissionFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&f.identify, "identify-controller", string(admission.IdentifyAuto),
-		"How the parent's controller is identified: auto, user-hash or field-manager.")
-	fl.StringVar(&f.expectUntil, "expect-until", string(admission.ExpectUntilConverged), "How long changes are expected after an intent: converged or observed.")
-	fl.Int32Var(&f.composedCode, "composed-refusal-status", 422, "HTTP status of refusals to Crossplane's apply of composed resources: 422 or 403.")
+	identify := choice.One(&f.identify, admission.IdentifyAuto, admission.IdentifyAuto, admission.IdentifyUserHash, admission.IdentifyFieldManager)
+	fl.Var(identify, "identify-controller", "How the parent's controller is identified: "+identify.List()+".")
+	until := choice.One(&f.expectUntil, admission.ExpectUntilConverged, admission.ExpectUntilConverged, admission.ExpectUntilObserved)
+	fl.Var(until, "expect-until", "How long changes are expected after an intent: "+until.List()+".")
+	code := choice.One(&f.composedCode, "422", "422", "403")
+	fl.Var(code, "composed-refusal-status", "HTTP status of refusals to Crossplane's apply of composed resources: "+code.List()+".")
 	fl.BoolVar(&f.approverRBAC, "approver-rbac", false, "Require the verb approve on a resource to set its approvals, rejections, freeze and snooze.")
 	fl.StringVar(&f.users, "controller-users", "", "Regular expression of further user names that may be an object's own controller.")
 }
 
-// options of the core; an invalid value is a usage error.
-func (f *admissionFlags) options() (admission.Options, error) {
-	o := admission.Options{Identify: admission.Identify(f.identify), ExpectUntil: admission.ExpectUntil(f.expectUntil), ComposedRefusalCode: f.composedCode,
+// options of the core.
+func (f *admissionFlags) options() admission.Options {
+	return admission.Options{Identify: f.identify, ExpectUntil: f.expectUntil, ComposedRefusalCode: composedCodes[f.composedCode],
 		ApproverRBAC: f.approverRBAC}
-	switch o.Identify {
-	case admission.IdentifyAuto, admission.IdentifyUserHash, admission.IdentifyFieldManager:
-	default:
-		return o, usageError{fmt.Errorf("--identify-controller must be auto, user-hash or field-manager, not %q", f.identify)}
-	}
-	switch o.ExpectUntil {
-	case admission.ExpectUntilConverged, admission.ExpectUntilObserved:
-	default:
-		return o, usageError{fmt.Errorf("--expect-until must be converged or observed, not %q", f.expectUntil)}
-	}
-	if f.composedCode != 422 && f.composedCode != 403 {
-		return o, usageError{fmt.Errorf("--composed-refusal-status must be 422 or 403, not %d", f.composedCode)}
-	}
-	return o, nil
 }
 
 // controllers reports whether a user is one of --controller-users, by name; nil for none.

@@ -14,6 +14,8 @@ import (
 	_ "time/tzdata" // the zones of windows, also where the image has none
 
 	"github.com/spf13/cobra"
+
+	"github.com/kausality-io/function-kausality/cli/choice"
 )
 
 // exitUsage is the exit code of a wrong command line, exitFailure of anything
@@ -57,7 +59,7 @@ func root() *cobra.Command {
 	for _, c := range append(cmd.Commands(), cmd) {
 		c.SilenceErrors, c.SilenceUsage = true, true
 		c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-			return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
+			return usageError{fmt.Errorf("%w; see %s --help", choice.Explain(err), c.CommandPath())}
 		})
 	}
 	return cmd

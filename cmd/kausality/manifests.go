@@ -8,13 +8,14 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cli/choice"
 	"github.com/kausality-io/function-kausality/manifests"
 )
 
 // manifestsCommand prints what an installation without Helm applies.
 func manifestsCommand() *cobra.Command {
 	o := manifests.Options{}
-	var caFile, mode, failurePolicy string
+	var caFile string
 	cmd := &cobra.Command{
 		Use: "manifests", Short: "Print the CRDs, access rules and webhook configuration, ready for kubectl apply -f -.", Args: noArgs,
 		Example: "  kausality manifests --webhook-url=https://10.0.0.7:9443 --ca-file=ca.crt " +
@@ -27,7 +28,6 @@ func manifestsCommand() *cobra.Command {
 				}
 				o.CABundle = raw
 			}
-			o.DefaultMode, o.FailurePolicy = v1alpha1.Mode(mode), admissionregistrationv1.FailurePolicyType(failurePolicy)
 			out, err := manifests.Render(o)
 			if err != nil {
 				return usageError{err}
@@ -45,7 +45,9 @@ func manifestsCommand() *cobra.Command {
 	fl.StringSliceVar(&o.Resources, "resources", nil, "Resources to guard: deployments.apps, configmaps, *.example.org for a whole group.")
 	fl.Int32Var(&o.TimeoutSeconds, "webhook-timeout", manifests.DefaultTimeoutSeconds, webhookTimeoutHelp)
 	fl.StringArrayVar(&o.ComponentUsers, "component-user", nil, "User that webhook or gate run as where it is not their own ServiceAccount; repeatable.")
-	fl.StringVar(&mode, "default-mode", string(v1alpha1.ModeLog), "Mode the webhook runs in; with log no request is refused while it is down.")
-	fl.StringVar(&failurePolicy, "failure-policy", "", "Ignore or Fail; derived from --default-mode where empty.")
+	mode := choice.One(&o.DefaultMode, v1alpha1.ModeLog, v1alpha1.ModeLog+" (no request is refused while the webhook is down)", v1alpha1.ModeEnforce)
+	fl.Var(mode, "default-mode", "Mode the webhook runs in: "+mode.List()+".")
+	policy := choice.One(&o.FailurePolicy, "", admissionregistrationv1.Ignore, admissionregistrationv1.Fail)
+	fl.Var(policy, "failure-policy", policy.List()+"; derived from --default-mode where empty.")
 	return cmd
 }

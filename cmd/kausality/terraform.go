@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kausality-io/function-kausality/cli/checkplan"
+	"github.com/kausality-io/function-kausality/cli/choice"
 )
 
 // terraformCommand groups checks of Terraform and OpenTofu.
@@ -44,6 +45,7 @@ allowances cannot be read.`,
 	cmd.Flags().StringVar(&o.Plan, "plan", "", "File with the output of terraform show -json; - for standard input.")
 	cmd.Flags().StringVar(&o.Allowances, "allowances", "", "File with a list of allowances, JSON or YAML; - for standard input.")
 	cmd.Flags().StringVar(&o.Annotations, "annotations", "", "File with an object, JSON or YAML, whose annotations hold the allowances; - for standard input.")
-	cmd.Flags().StringVarP(&o.Output, "output", "o", checkplan.OutputText, "Output: text or json.")
+	output := choice.One(&o.Output, checkplan.OutputText, checkplan.OutputText, checkplan.OutputJSON)
+	cmd.Flags().VarP(output, "output", "o", "Output: "+output.List()+".")
 	return cmd
 }

@@ -32,15 +32,11 @@ func webhookCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "webhook", Short: "Run the admission webhook.", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if o.Admission, err = a.options(); err != nil {
-				return err
-			}
+			o.Admission = a.options()
 			if o.ControllerUsers, err = a.controllers(); err != nil {
 				return err
 			}
-			if o.Admission.DefaultMode, err = p.defaultMode(); err != nil {
-				return err
-			}
+			o.Admission.DefaultMode = p.mode
 			g, err := p.gate()
 			if err != nil {
 				return err
@@ -77,9 +73,7 @@ func gateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "gate", Short: "Run the gate controller.", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if o.DefaultMode, err = p.defaultMode(); err != nil {
-				return err
-			}
+			o.DefaultMode = p.mode
 			g, err := p.gate()
 			if err != nil {
 				return err
