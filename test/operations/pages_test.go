@@ -19,8 +19,8 @@ import (
 // typed is what a command of the documentation does here.
 type typed struct {
 	command string
-	// not is the reason for which it is not run here; empty if it is.
-	not string
+	// not is the reason for which it is not run here; zero if it is.
+	not exemption
 	// with replaces parts of the command here, in pairs of old and new.
 	with []string
 	// prints this, on standard output or error.
@@ -34,21 +34,49 @@ type typed struct {
 	reads    func(t *testing.T, d *shell, out string)
 }
 
-// Reasons for commands that are not run here. Helm's commands are run by other tests
-// of this package, with the command's own arguments where they read them from the
-// page.
-const (
-	byHarness   = "the installation that all tests here share was made by it, from the page (environment.install)"
-	byUninstall = "TestUninstall runs it, and ends the installation"
-	noKubelet   = "there is no kubelet, and so no logs"
-	make1       = "it is the build that every other test does"
-	byUnit      = "make test runs it as a phase of its own"
-	forever     = "it runs until it is interrupted; test/webhook runs it"
-	inPlugin    = "test/kubectl types it on the story's control plane, and compares the screen"
-	minutes     = "it takes minutes or for ever; it is checked that what it names exists"
-	noTerraform = "there is no Terraform here; gate/systems runs it where there is one, and its plan is a recorded one here"
-	noFixed     = "a fixed configuration would come in the way of this one; TestDocumentedCommands applies it as a dry run, test/webhook for real"
+// exemption is why a command is not typed here: what shows that it works, or what prevents it. TestReasons checks that the file
+// has the text.
+type exemption struct {
+	why string
+	// file of this repository, and a text in it: the call of a test that types the command, or the lines that it is about.
+	file, text string
+}
+
+// Reasons for commands that are not run here. Those that name a target, a test or a flag are checked to name one that exists, too.
+var (
+	byHarness = exemption{"the installation of all tests here is made by it, from the page", "test/operations/chart_test.go", "args, err := l.documented(chart)"}
+	byInstall = exemption{"docs/install.md begins with it, and names the image as well", "docs/install.md", "helm install kausality package/helm/kausality " +
+		"--namespace kausality-system --create-namespace --set image.repository=REPOSITORY"}
+	byUninstall = exemption{"TestUninstall runs it, and ends the installation", "test/operations/uninstall_test.go",
+		`l.run(t.Context(), "uninstall", "kausality")`}
+	noKubelet = exemption{"there is no kubelet, and so no log of the Job", "package/helm/kausality/templates/ungate.yaml",
+		"kind: Job metadata: name: kausality-ungate"}
+	byUnit      = exemption{"make test runs it as a phase of its own, in each module", "Makefile", "PHASES ?= lint generate-check unit parts"}
+	webhookRuns = exemption{"it runs until it is interrupted; test/webhook runs it", "test/webhook/fleet_test.go",
+		`args = append([]string{"webhook", "--kubeconfig=" + the.kubeconfig, "--default-mode=enforce", "--cert-dir=" + the.certs,`}
+	gateRuns  = exemption{"it runs until it is interrupted; test/gate runs it", "test/gate/main_test.go", `"kausality", "gate", "--kubeconfig="+users["gate"]`}
+	shardRuns = exemption{"it runs until it is interrupted; TestAdvertisedValues gives the flag the example of its help", "cmd/kausality/webhook.go",
+		"as in 0/3"}
+	noTerraform = exemption{"Terraform is not built here; TestRealTerraform runs it where it is installed", "gate/systems/plan_test.go",
+		`tf.run("show", "-json", "tfplan")`}
+	byTofu = exemption{"it builds OpenTofu; the test is the one that the command names", "gate/systems/plan_test.go", `"tofu": os.Getenv("KAUSALITY_TOFU")`}
+	cleans = exemption{"it removes the programs that the tests run", "Makefile", "@rm -rf $(OUT) $(if $(PARTS),$(BIN),"}
 )
+
+// takes minutes: a target of the Makefile.
+func takes(target string) exemption {
+	return exemption{"it takes minutes, or for ever", "Makefile", target + ":"}
+}
+
+// onPlane: a test of a package that starts control planes, and that make test or make test-more runs.
+func onPlane(pkg string) exemption {
+	return exemption{"it starts a control plane of its own", "test/packages.tsv", "github.com/kausality-io/function-kausality/test/" + pkg + " "}
+}
+
+// inPlugin: test/kubectl types it on the control plane of the story.
+func inPlugin(file, call string) exemption {
+	return exemption{"test/kubectl types it with objects of Crossplane, and compares the screen", "test/kubectl/" + file, call}
+}
 
 // followed page: what is typed by it, in its order.
 type followed struct {
@@ -71,7 +99,7 @@ var pages = []followed{
 			with: []string{"make ", "make --no-print-directory -C ROOT BIN=$PWD/bin HELM=$(command -v helm) ", "webhook-url=…",
 				"webhook-url=https://127.0.0.1:9443", "ca-file=…", "ca-file=WORKDIR/ca.crt", "resources=…", "resources=configmaps"},
 			prints: "kind: MutatingWebhookConfiguration"},
-		{command: "kubectl delete mutatingwebhookconfiguration kausality", not: noFixed},
+		{command: "kubectl delete mutatingwebhookconfiguration kausality", with: []string{"delete ", "delete --dry-run=server "}, prints: "(server dry run)"},
 		{command: "kubectl apply -f policy.yaml", prints: "kausality.kausality.io/databases created", after: func(t *testing.T) { awaitPolicy(t, "databases") }},
 		{command: "kubectl get kausalities", prints: "databases"},
 		{command: "kubectl get drifts -A"},
@@ -82,58 +110,59 @@ var pages = []followed{
 		{command: "kubectl wait --for=condition=WebhookConfigured kausality/databases", prints: "condition met", after: lenientElsewhere},
 		{command: "kubectl get kausalities", prints: "OUTAGE"},
 		{command: "kubectl kausality coverage -A", prints: "are protected"},
-		{command: "make build", not: make1},
+		{command: "make build", with: []string{"make ", "make --no-print-directory -C ROOT BIN=$PWD/bin "}, prints: "bin/kubectl-kausality"},
 		{command: "bin/kausality manifests --webhook-url=https://HOST:PORT --ca-file=ca.crt --resources='*.example.org,deployments.apps," +
 			"configmaps' | kubectl apply -f -",
 			with: []string{"bin/kausality", "KAUSALITY", "HOST:PORT", "127.0.0.1:9443", "apply ",
 				"apply --dry-run=client "}, prints: "mutatingwebhookconfiguration.admissionregistration.k8s.io/kausality configured (dry run)"},
-		{command: "bin/kausality webhook --kubeconfig=F --cert-dir=DIR --bind-address=:9443", not: forever},
-		{command: "bin/kausality gate --kubeconfig=F", not: forever},
+		{command: "bin/kausality webhook --kubeconfig=F --cert-dir=DIR --bind-address=:9443", not: webhookRuns},
+		{command: "bin/kausality gate --kubeconfig=F", not: gateRuns},
 		{command: "kausality ungate --all --for-removal", with: []string{"--for-removal", "--for-removal --dry-run"}, prints: "0 masked"},
 	}},
 	{page: "README.md", commands: []typed{
-		{command: "make demo", not: minutes},
-		{command: "make test", not: minutes},
-		{command: "helm install kausality package/helm/kausality --namespace kausality-system --create-namespace", not: byHarness},
-		{command: "kubectl kausality pending -A", not: inPlugin},
-		{command: "kubectl kausality approve 1f2e3d4c5b6a7980", not: inPlugin},
-		{command: "kubectl kausality freeze xdatabase/orders -m incident", not: inPlugin},
-		{command: "kubectl kausality pending -A", not: inPlugin},
+		{command: "make demo", not: takes("demo")},
+		{command: "make test", not: takes("test")},
+		{command: "helm install kausality package/helm/kausality --namespace kausality-system --create-namespace", not: byInstall},
+		{command: "kubectl kausality pending -A", not: inPlugin("plugin_test.go", `the.pipe(t, "pending", "-A")`)},
+		{command: "kubectl kausality approve 1f2e3d4c5b6a7980", not: inPlugin("plugin_test.go", `the.terminal(t, "", "approve", id, "--wait")`)},
+		{command: "kubectl kausality freeze xdatabase/orders -m incident",
+			not: inPlugin("plugin_test.go", `the.terminal(t, "", "freeze", xr, "-m", "incident 4711")`)},
+		{command: "kubectl kausality pending -A", not: inPlugin("plugin_test.go", `the.pipe(t, "pending", "-A")`)},
 	}},
 	{page: "CONTRIBUTING.md", commands: []typed{
 		{command: "go test ./admission/... ./fn/...", not: byUnit},
-		{command: "make check", not: minutes},
-		{command: "make release VERSION=v0.1.0", not: minutes},
+		{command: "make check", not: takes("check")},
+		{command: "make release VERSION=v0.1.0", not: takes("release")},
 	}},
 	{page: "docs/demo.md", commands: []typed{
-		{command: "KEEP=1 make demo", not: minutes},
+		{command: "KEEP=1 make demo", not: takes("demo")},
 	}},
 	{page: "docs/performance.md", commands: []typed{
-		{command: `make bench ARGS="--rounds=1500 requests"`, not: minutes},
-		{command: "make bench ARGS=code", not: minutes},
-		{command: "make bench ARGS=gate", not: minutes},
-		{command: "make bench ARGS=soak", not: minutes},
-		{command: "make bench ARGS=history", not: minutes},
+		{command: `make bench ARGS="--rounds=1500 requests"`, not: takes("bench")},
+		{command: "make bench ARGS=code", not: takes("bench")},
+		{command: "make bench ARGS=gate", not: takes("bench")},
+		{command: "make bench ARGS=soak", not: takes("bench")},
+		{command: "make bench ARGS=history", not: takes("bench")},
 	}},
 	{page: "docs/testing.md", commands: []typed{
 		{command: "go test ./admission/... ./fn/...", not: byUnit},
 		{command: "make unit", not: byUnit},
-		{command: "make test PKG=./gate RUN=TestEvents", not: minutes},
-		{command: "make test RESUME=1", not: minutes},
-		{command: "go run ./hack/figures --update", not: "it writes hack/figures/limits.tsv; TestTightened shows what"},
-		{command: "make clean PARTS=1", not: "it removes the programs that the tests run"},
-		{command: "make bench ARGS=code", not: minutes},
+		{command: "make test PKG=./gate RUN=TestEvents", not: takes("test")},
+		{command: "make test RESUME=1", not: takes("test")},
+		{command: "go run ./hack/figures --update", not: exemption{"it writes hack/figures/limits.tsv", "hack/figures/figures_test.go", "func TestTightened("}},
+		{command: "make clean PARTS=1", not: cleans},
+		{command: "make bench ARGS=code", not: takes("bench")},
 		{command: "go test ./admission -run TestModel -args -model.seed=7", with: []string{"go test ", "go test -C ROOT -trimpath -vet=off "}, prints: "ok "},
 		{command: "go test ./admission -run TestGateTransitions", with: []string{"go test ", "go test -C ROOT -trimpath -vet=off "}, prints: "ok "},
-		{command: "go test ./fn -run TestStory -v", not: byUnit},
-		{command: "go test -C test ./conformance -run 'TestScenarios/approvals/OnceIsOnce$' -v", not: minutes},
-		{command: "go test -C test ./gate -run TestRandom -args -random.seed=3", not: minutes},
-		{command: "go test -C test ./webhook -run TestFreezeWithLaggingWatch", not: minutes},
-		{command: "go test -C test ./operations -run TestDocumentedCommands", not: minutes},
-		{command: "go test -C test ./e2e -run TestSteady", not: minutes},
-		{command: "make test PKG=./test/adversary", not: minutes},
-		{command: "make random SEEDS=100", not: minutes},
-		{command: "make adversary SEEDS=200", not: minutes},
+		{command: "go test ./fn -run TestStory -v", with: []string{"go test ", "go test -C ROOT -trimpath -vet=off "}, prints: "--- PASS: TestStory"},
+		{command: "go test -C test ./conformance -run 'TestScenarios/approvals/OnceIsOnce$' -v", not: onPlane("conformance")},
+		{command: "go test -C test ./gate -run TestRandom -args -random.seed=3", not: onPlane("gate")},
+		{command: "go test -C test ./webhook -run TestFreezeWithLaggingWatch", not: onPlane("webhook")},
+		{command: "go test -C test ./operations -run TestDocumentedCommands", not: onPlane("operations")},
+		{command: "go test -C test ./e2e -run TestSteady", not: onPlane("e2e")},
+		{command: "make test PKG=./test/adversary", not: takes("test")},
+		{command: "make random SEEDS=100", not: takes("random")},
+		{command: "make adversary SEEDS=200", not: takes("adversary")},
 	}},
 	{"docs/operations.md", []typed{
 		{command: "kubectl kausality emergency", prints: "keep gates closed"},
@@ -153,7 +182,7 @@ var pages = []followed{
 		}},
 		{command: "kubectl get drifts -A"},
 		{command: "helm uninstall kausality --namespace kausality-system", not: byUninstall},
-		{command: "kausality ungate --all --for-removal", not: byUninstall},
+		{command: "kausality ungate --all --for-removal", with: []string{"--for-removal", "--for-removal --dry-run"}, prints: "0 masked"},
 		// For real it takes five seconds, and is played by TestUninstall and by test/kubectl.
 		{command: "kubectl kausality ungate --all --for-removal --yes", with: []string{"--yes", "--yes --dry-run"}, prints: "0 masked"},
 		{command: "kubectl delete -f kausality.yaml", with: []string{"delete ", "delete --dry-run=server "},
@@ -166,19 +195,19 @@ var pages = []followed{
 		{command: "kubectl -n kausality-system get pods", prints: "kausality-webhook-"},
 		{command: "kubectl get kausality NAME -o yaml", with: []string{"NAME", "databases"}, prints: "reason: Understood"},
 		{command: "kubectl get drifts -A --sort-by=.status.count"},
-		{command: "kubectl kausality rollout status NAME", not: inPlugin},
-		{command: "kubectl describe rollout NAME", not: inPlugin},
+		{command: "kubectl kausality rollout status NAME", not: inPlugin("rollout_test.go", `the.terminal(t, "", "rollout", "status", "silver")`)},
+		{command: "kubectl describe rollout NAME", with: []string{"NAME", "-A"}},
 		{command: "kubectl get mutatingwebhookconfiguration kausality -o yaml --show-managed-fields", prints: "manager: kausality-controller"},
 		{command: "kubectl get kausalities", prints: "ANSWERING"},
 		{command: "kubectl get kausality NAME -o yaml", with: []string{"NAME", "databases"}, prints: "reason: Understood"},
 		{command: "kubectl -n kausality-system get pods", prints: "kausality-webhook-"},
-		{command: "kubectl kausality explain TYPE/NAME", not: inPlugin},
+		{command: "kubectl kausality explain TYPE/NAME", with: []string{"TYPE/NAME", "xdatabase/orders"}, before: xdatabase, prints: "XDatabase default/orders"},
 	}},
 	{page: kubectlPage, commands: []typed{
 		{command: `printf '#!/bin/sh\nexec kubectl-kausality __complete "$@"\n' > ~/bin/kubectl_complete-kausality`},
 		{command: "chmod +x ~/bin/kubectl_complete-kausality"},
 		{command: "kubectl kausality trace database/orders-da6cb79af0ff", with: []string{"database/orders-da6cb79af0ff", "xdatabase/orders"},
-			before: xdatabase, prints: "XDatabase default/orders, generation 1, by hans@example.com"},
+			prints: "XDatabase default/orders, generation 1, by hans@example.com"},
 		{command: `kubectl kausality explain database/orders-da6cb79af0ff --patch '{"spec":{"forProvider":{"size":50}}}'`,
 			with: []string{"database/orders-da6cb79af0ff", "xdatabase/orders"}, prints: "If you change it"},
 		{command: "kubectl kausality pending -A"},
@@ -190,7 +219,7 @@ var pages = []followed{
 					t.Errorf("it shows:\n%s", out)
 				}
 			}},
-		{command: "kubectl kausality preview composition.yaml", not: inPlugin},
+		{command: "kubectl kausality preview composition.yaml", not: inPlugin("preview_test.go", `the.terminal(t, "", "preview", changed, program,`)},
 		{command: "kubectl create clusterrolebinding shop-views-kausality --clusterrole=kausality-viewer --group=shop"},
 		{command: "kubectl auth can-i approve xdatabases.example.org -n shop"},
 	}},
@@ -215,12 +244,12 @@ var pages = []followed{
 	{page: "docs/external.md", commands: []typed{
 		{command: "kausality manifests --resources='terraforms.infra.contrib.fluxcd.io,applications.argoproj.io,…'",
 			with: []string{",…'", "' --webhook-url=https://127.0.0.1:9443 --ca-file=ca.crt"}, prints: "applications"},
-		{command: "kubectl kausality approve workspace/orders --any --external=apply", not: "a scenario of test/conformance approves one in this form"},
+		{command: "kubectl kausality approve workspace/orders --any --external=apply", before: workspace, prints: "Workspace default/orders", after: approved},
 		{command: "terraform plan -out=tfplan && terraform show -json tfplan > plan.json", not: noTerraform},
-		{command: "kubectl get workspace orders -o yaml > orders.yaml", before: workspace},
+		{command: "kubectl get workspace orders -o yaml > orders.yaml"},
 		{command: "kausality terraform check-plan --plan=plan.json --annotations=orders.yaml", prepares: planned("create"),
 			prints: "Plan: 7 to check, 0 not allowed"},
-		{command: "KAUSALITY_TOFU=$(go run -C test ./cmd/parts tofu) go test ./gate/systems -run TestRealTerraform", not: minutes},
+		{command: "KAUSALITY_TOFU=$(go run -C test ./cmd/parts tofu) go test ./gate/systems -run TestRealTerraform", not: byTofu},
 	}},
 	{page: "docs/reports.md", commands: []typed{
 		{command: "kubectl get drifts -o wide"},
@@ -234,7 +263,7 @@ var pages = []followed{
 		{command: "kubectl get drifts -A -o json", prints: `"kind": "List"`},
 	}},
 	{page: "docs/gate.md", commands: []typed{
-		{command: "kausality gate --shard=0/3", not: forever},
+		{command: "kausality gate --shard=0/3", not: shardRuns},
 		{command: "kubectl get drifts"},
 		{command: "kausality ungate --all", with: []string{"--all", "--all --dry-run"}, prints: "0 masked"},
 	}},
@@ -243,21 +272,23 @@ var pages = []followed{
 	}},
 	{page: "docs/adding-a-rule.md", commands: []typed{
 		{command: "go test ./admission/...", not: byUnit},
-		{command: "go test ./admission -run TestModel -args -model.seeds=10000", not: minutes},
-		{command: "go test -C test ./conformance -run 'TestScenarios/freeze/' -v", not: minutes},
+		{command: "go test ./admission -run TestModel -args -model.seeds=10000", not: takes("model")},
+		{command: "go test -C test ./conformance -run 'TestScenarios/freeze/' -v", not: onPlane("conformance")},
 		{command: "make generate", not: byUnit},
 		{command: "make lint unit", not: byUnit},
-		{command: "make conformance", not: minutes},
+		{command: "make conformance", not: takes("conformance")},
 	}},
 	{page: "docs/adding-an-external-system.md", commands: []typed{
 		{command: "go test ./gate/systems ./admission/external", with: []string{"go test ", "go test -C ROOT -trimpath -vet=off "}, prints: "ok "},
-		{command: "go test -C test ./webhook/external -run TestArgoCD -v", not: minutes},
+		{command: "go test -C test ./webhook/external -run TestArgoCD -v", not: onPlane("webhook/external")},
 		{command: "kausality ungate --all --for-removal", with: []string{"--for-removal", "--for-removal --dry-run"}, prints: "0 masked"},
 	}},
 	{page: "docs/specification.md", commands: []typed{
 		{command: "terraform show -json", not: noTerraform},
-		{command: "kubectl kausality freeze --for PERIOD", not: inPlugin},
-		{command: "kubectl kausality approve --break-glass --reason TEXT", not: inPlugin},
+		{command: "kubectl kausality freeze --for PERIOD", with: []string{"--for PERIOD", "xdatabase/orders --for 2h --overwrite --dry-run"},
+			prints: "kausality.io/freeze"},
+		{command: "kubectl kausality approve --break-glass --reason TEXT",
+			not: inPlugin("votes_test.go", `the.pipe(t, "approve", id, "--break-glass", "--reason", "the disk is full")`)},
 	}},
 	{page: "docs/design/0005-removal.md", commands: []typed{
 		{command: "kausality ungate --all --for-removal", with: []string{"--for-removal", "--for-removal --dry-run"}, prints: "0 masked"},

@@ -106,18 +106,60 @@ func (l *environment) documents() (out []string, err error) {
 	return out, nil
 }
 
-// synopses are pages whose commands are not to be typed, with the reason.
-var synopses = map[string]string{
-	"docs/commands.md":                    "synopses, written from the source; TestReference",
-	"docs/kubectl-commands.md":            "synopses, written from the source; TestReference",
-	"docs/rules.md":                       "generated; its command is a pattern",
-	"docs/design/0008-reading-reviews.md": "a measurement, which takes minutes",
-	"docs/design/0009-votes.md":           "a measurement, which BenchmarkMatching is",
-	"docs/approvals.md":                   "TestPlugin/Votes of test/kubectl types them, as two users",
-	"docs/history.md":                     "TestHistory of package cli has the screen, TestServer of test/history the server",
-	"docs/rollouts.md":                    "TestPlugin/Rollout of test/kubectl types them",
-	"docs/records.md":                     "the form of a sink and its options, which are no commands; test/records sends to each",
-	"docs/gitops.md":                      "settings of Argo CD and Flux, which package mask checks",
+// synopses are pages whose commands are not to be typed, with what shows that they work, or are none.
+var synopses = map[string][]exemption{
+	"docs/commands.md":                    {{"generated from the source", "cmd/kausality/reference_test.go", `"docs", "commands.md")`}},
+	"docs/kubectl-commands.md":            {{"generated from the source", "cmd/kubectl-kausality/reference_test.go", `"docs", "kubectl-commands.md")`}},
+	"docs/rules.md":                       {{"generated; its command is a pattern", "hack/rules/page.go", "-run 'TestScenarios/FILE/NAME'"}},
+	"docs/design/0008-reading-reviews.md": {{"no command, but a measurement", "docs/design/0008-reading-reviews.md", "At `GOGC=400`, which is what"}},
+	"docs/design/0009-votes.md":           {{"it takes minutes", "admission/allowance/approvalrule_test.go", "func BenchmarkMatching("}},
+	"docs/approvals.md": {
+		{"approve ID", "test/kubectl/plugin_test.go", `the.terminal(t, "", "approve", id, "--wait")`},
+		{"approve ID --for", "cli/approve_vote_test.go", "\"For\": {options: voteOptions{period: 2 * time.Hour}"},
+		{"approve ID --break-glass --reason TEXT", "test/kubectl/votes_test.go", `the.pipe(t, "approve", id, "--break-glass", "--reason", "the disk is full")`},
+		{"approve ID --withdraw", "test/kubectl/votes_test.go", `the.pipe(t, "approve", id, "--withdraw")`},
+	},
+	"docs/history.md": {
+		{"the screen", "cli/history_test.go", "func TestHistory("},
+		{"the server", "test/history/server_test.go", "func TestServer("},
+	},
+	"docs/rollouts.md": {
+		{"rollout start", "test/kubectl/rollout_test.go", `{"rollout", "start", "silver", "--cause", revision, "--waves", "1,100%", "--after", "1m", "--manual"}`},
+		{"rollout status --watch", "test/kubectl/rollout_test.go", `the.terminal(t, "", "rollout", "status", "silver", "--watch")`},
+		{"rollout stop", "test/kubectl/rollout_test.go", `the.pipe(t, "rollout", "stop", "silver")`},
+		{"rollout resume", "test/kubectl/rollout_test.go", `the.pipe(t, "rollout", "resume", "silver", "--yes")`},
+		{"rollout approve", "test/kubectl/rollout_test.go", `the.terminal(t, "y\n", "rollout", "approve", "silver")`},
+	},
+	"docs/records.md": {{"no command, but the form of a sink", "cmd/kausality/advertised_test.go", `"record-sink": {"cloudevents=`}},
+	"docs/gitops.md":  {{"pending -A", "test/kubectl/plugin_test.go", `the.pipe(t, "pending", "-A")`}},
+}
+
+// contains reports whether a file of the repository has a text, whatever the white space between its words.
+func (l *environment) contains(file, text string) (bool, error) {
+	raw, err := os.ReadFile(filepath.Join(l.root, filepath.FromSlash(file)))
+	words := func(s string) string { return strings.Join(strings.Fields(strings.ReplaceAll(s, "\\\n", " ")), " ") }
+	return strings.Contains(words(string(raw)), words(text)), err
+}
+
+// TestReasons: each command that is not typed here names the call of a test that types it, or what prevents it.
+func TestReasons(t *testing.T) {
+	check := func(what string, e exemption) {
+		if has, err := the.contains(e.file, e.text); err != nil || !has || e.why == "" {
+			t.Errorf("%s: %s: %s does not have %s: %v", what, e.why, e.file, e.text, err)
+		}
+	}
+	for _, p := range pages {
+		for _, c := range p.commands {
+			if c.not != (exemption{}) {
+				check(p.page+": "+c.command, c.not)
+			}
+		}
+	}
+	for page, reasons := range synopses {
+		for _, e := range reasons {
+			check(page, e)
+		}
+	}
 }
 
 // TestPagesWithCommandsAreListed: each page with commands is one that TestDocumentedCommands types, or has a
@@ -132,7 +174,7 @@ func TestPagesWithCommandsAreListed(t *testing.T) {
 		steps, err := the.steps(page)
 		require.NoError(t, err)
 		has := slices.ContainsFunc(steps, func(s step) bool { return s.command != "" })
-		listed := synopses[page] != "" || slices.ContainsFunc(pages, func(f followed) bool { return f.page == page })
+		listed := len(synopses[page]) > 0 || slices.ContainsFunc(pages, func(f followed) bool { return f.page == page })
 		if has != listed {
 			t.Errorf("%s: it has commands: %t; it is in pages or synopses: %t", page, has, listed)
 		}

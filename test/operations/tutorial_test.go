@@ -16,8 +16,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
@@ -104,18 +106,29 @@ func approvedInFile(t *testing.T, d *shell, out string) {
 	})
 }
 
+var workspaces = schema.GroupVersionResource{Group: "opentofu.m.upbound.io", Version: "v1beta1", Resource: "workspaces"}
+
 // workspace of provider-opentofu whose changes are allowed, deletions are not.
 func workspace(t *testing.T) {
 	t.Helper()
-	defined(t, "Workspace", "opentofu.m.upbound.io", "v1beta1")
-	r := xdatabases
-	r.Group, r.Version, r.Resource = "opentofu.m.upbound.io", "v1beta1", "workspaces"
+	require.NoError(t, the.Define(t.Context(), controlplane.Kind{Group: workspaces.Group, Version: workspaces.Version, Kind: "Workspace",
+		Categories: []string{"managed"}, Spec: controlplane.ManagedSpec}))
 	o := object("opentofu.m.upbound.io/v1beta1", "Workspace", "default", "orders", map[string]any{"forProvider": map[string]any{"source": "Inline", "module": ""}})
 	o.SetAnnotations(map[string]string{v1alpha1.AnnotationKeyAllowances: `[{"relation":"External","verbs":["apply"],"initiator":"hans@example.com"}]`})
 	wait.For(t, "a Workspace", wait.Patience, func(ctx context.Context) error {
-		_, err := as(t, hans).Resource(r).Namespace("default").Create(ctx, o, metav1.CreateOptions{})
+		_, err := as(t, hans).Resource(workspaces).Namespace("default").Create(ctx, o, metav1.CreateOptions{})
 		return err
 	})
+}
+
+// approved: the Workspace has the approval that was typed.
+func approved(t *testing.T) {
+	t.Helper()
+	o, err := the.admin.Resource(workspaces).Namespace("default").Get(t.Context(), "orders", metav1.GetOptions{})
+	require.NoError(t, err)
+	if a := o.GetAnnotations()[v1alpha1.AnnotationKeyApprovals]; !strings.Contains(a, `"verbs":["apply"]`) || !strings.Contains(a, `"relation":"External"`) {
+		t.Errorf("its approvals are %s", a)
+	}
 }
 
 // planned is a recorded plan.

@@ -182,8 +182,8 @@ func (d *shell) write(t *testing.T, text string) {
 // exists.
 func (d *shell) types(t *testing.T, c typed) {
 	t.Helper()
-	if c.not != "" {
-		t.Logf("not typed: %s: %s", c.command, c.not)
+	if c.not != (exemption{}) {
+		t.Logf("not typed: %s: %s", c.command, c.not.why)
 		wrong, err := the.wrong(t.Context(), c.command, d.path)
 		require.NoError(t, err)
 		for _, w := range wrong {
