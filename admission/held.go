@@ -74,10 +74,12 @@ func (ev *evaluation) heldHalf(f *facts) *evaluation {
 	class := ev.class
 	class.class = ClassDrift
 	out := &evaluation{facts: ev.facts, ctx: ev.ctx, live: ev.live, deletion: ev.deletion, found: ev.found, class: class, half: half{held: true}}
-	if f != nil {
-		out.facts, out.half.whole = f, ev.facts
-		out.class.id = f.req.DifferenceID(ev.parent(), f.changes)
+	if f == nil { // what policies do not allow of the change, they do not allow now
+		out.narrowed = ev.narrowed
+		return out
 	}
+	out.facts, out.half.whole = f, ev.facts
+	out.class.id = f.req.DifferenceID(ev.parent(), f.changes)
 	return out
 }
 
