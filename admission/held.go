@@ -123,7 +123,11 @@ func (ev *evaluation) join(parts mixed.Parts) (conclusion, error) {
 	if err != nil {
 		return conclusion{}, err
 	}
-	held, rest := ev.heldHalf(heldFacts), ev.restHalf(restFacts)
+	return ev.joinHalves(ev.heldHalf(heldFacts), ev.restHalf(restFacts), len(parts.Both) > 0)
+}
+
+// joinHalves decides about each half, and joins the decisions; both: an intent and a cause of drift change the same path.
+func (ev *evaluation) joinHalves(held, rest *evaluation, both bool) (conclusion, error) {
 	refused, err := held.first(changeSteps)
 	if err != nil {
 		return conclusion{}, err
@@ -132,7 +136,6 @@ func (ev *evaluation) join(parts mixed.Parts) (conclusion, error) {
 	if err != nil {
 		return conclusion{}, err
 	}
-	both := len(parts.Both) > 0
 	joined := mixed.Join(refused.half(), allowed.half(), mixed.Policy{Causes: ev.mixedCauses(), Separates: ev.separates()})
 	var logged *Held
 	if refused.Reason == ReasonDriftLogged {
@@ -166,9 +169,8 @@ func (ev *evaluation) join(parts mixed.Parts) (conclusion, error) {
 	case mixed.RestRefused:
 		return conclusion{of: rest, verdict: allowed, warned: ev.warnings}, nil
 	}
-	if allowed.Allowed && !ev.stale && refused.Reason != ReasonRejected {
-		r := held.mixedRefusal()
-		refused.Message, refused.Why = held.message(r), r.why
+	if allowed.Allowed {
+		refused = held.withMixedCauses(refused)
 	}
 	return conclusion{of: held, verdict: refused, warned: ev.warnings}, nil
 }
@@ -216,11 +218,15 @@ func (f *facts) separates() bool {
 	return f.Options.Separates && f.req.Subresource == "" && f.mixedCauses() == v1alpha1.MixedCausesHold
 }
 
-// mixedRefusal is the refusal of a change that has other changes beside what is held.
-func (ev *evaluation) mixedRefusal() refusal {
+// withMixedCauses is the refusal of a change that has other changes beside what is held.
+func (ev *evaluation) withMixedCauses(v verdict) verdict {
+	if ev.stale || v.Reason == ReasonRejected {
+		return v
+	}
 	r := ev.driftRefusal()
 	r.why += "; the same write has what the intent causes, and is refused as a whole (mixedCauses: Refuse)"
-	return r
+	v.Message, v.Why = ev.message(r), r.why
+	return v
 }
 
 // without are the facts of the update with some paths as stored.

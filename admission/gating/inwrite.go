@@ -72,16 +72,22 @@ type Annotation struct {
 
 // Edits of the managed resource.
 func (w InWrite) Edits() Edits {
-	created := w.Old == nil
 	switch {
 	case w.Mode != v1alpha1.ModeEnforce:
 		return w.unmasked()
 	case identity.IsDeleting(w.Object):
 		return w.terminating()
-	case !created && len(w.Changes) == 0 && slices.Equal(w.IncomingPolicies, w.StoredPolicies):
+	case w.Old != nil && len(w.Changes) == 0 && slices.Equal(w.IncomingPolicies, w.StoredPolicies):
 		return w.named(Edits{}) // the stored mask stays, and its annotations are protected
 	case !mask.Maskable(w.Author):
 		return w.unmask()
+	}
+	return w.maskable()
+}
+
+// maskable are the edits of a managed resource whose author gives something to mask.
+func (w InWrite) maskable() Edits {
+	switch {
 	case w.resumes() || w.Restored():
 		gate := v1alpha1.Gate{State: v1alpha1.GateClosed, Generation: w.Generation, At: approval.Stamp(w.Now), Reason: v1alpha1.GateReasonInstalled}
 		return w.mask(gate, true)
@@ -89,7 +95,7 @@ func (w InWrite) Edits() Edits {
 		return w.with(w.Author)
 	case w.Retargeted && (w.Remembered || w.observed()):
 		return w.retarget()
-	case !created && !w.Remembered && !w.Opens:
+	case w.Old != nil && !w.Remembered && !w.Opens:
 		// The gate controller masks an existing object for the first time, at a limited
 		// rate; neither the webhook nor the function does.
 		return w.with(w.Author)

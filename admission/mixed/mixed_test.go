@@ -60,7 +60,8 @@ func TestSplit(t *testing.T) {
 		want   Parts
 	}{
 		"Nothing": {reason: "nothing is remembered", want: Parts{Held: map[string]bool{}, Rest: 3}},
-		"Whole":   {reason: "all of the object is held", held: &request.Held{Whole: true}, want: Parts{Held: map[string]bool{"spec.size": true, "spec.zone": true, "spec.tier": true}}},
+		"Whole": {reason: "all of the object is held", held: &request.Held{Whole: true},
+			want: Parts{Held: map[string]bool{"spec.size": true, "spec.zone": true, "spec.tier": true}}},
 		"Some": {reason: "by path and value", held: &request.Held{Values: map[string]string{"spec.size": "1", "spec.zone": "b", "spec.other": "x"}},
 			want: Parts{Held: map[string]bool{"spec.size": true}, Both: []string{"spec.zone"}, Rest: 2}},
 	} {
