@@ -7,7 +7,6 @@ import (
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/allowance/expression"
 	"github.com/kausality-io/function-kausality/admission/identity"
-	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -33,7 +32,7 @@ const (
 
 // narrowing by the policies that bind the change; the zero narrowing for none.
 func (ev *evaluation) narrowing() *narrowing {
-	return ev.narrowed.get(func() narrowing {
+	return ev.narrowed.Get(func() narrowing {
 		switch {
 		case ev.parent().Deleting():
 			return ev.narrowDeleting()
@@ -43,10 +42,10 @@ func (ev *evaluation) narrowing() *narrowing {
 		n := ev.narrowInitializing()
 		if !n.initializingAllows && ev.class.class == ClassExpected {
 			covering := ev.inherited()
-			if ev.inside() {
+			if ev.Inside() {
 				covering = covering.Inside()
 			}
-			n.missing = covering.Missing(ev.req.Kind.GroupKind(), ev.verb(), ev.fields())
+			n.missing = covering.Missing(ev.Req.Kind.GroupKind(), ev.Verb(), ev.Fields())
 		}
 		return n
 	})
@@ -56,13 +55,13 @@ func (ev *evaluation) narrowing() *narrowing {
 // is being deleted (KR-06-10).
 func (ev *evaluation) narrowDeleting() narrowing {
 	s := allowance.Deleting(ev.class.parents)
-	if ev.inside() {
+	if ev.Inside() {
 		s = s.Inside()
 	}
 	if !s.Given || !ev.bound() {
 		return narrowing{}
 	}
-	return narrowing{section: sectionDeleting, missing: s.Missing(ev.req.Kind.GroupKind(), ev.verb(), ev.fields())}
+	return narrowing{section: sectionDeleting, missing: s.Missing(ev.Req.Kind.GroupKind(), ev.Verb(), ev.Fields())}
 }
 
 // narrowInitializing is what section initializing allows for children of a parent
@@ -73,7 +72,7 @@ func (ev *evaluation) narrowInitializing() narrowing {
 	}
 	s, active, warnings := allowance.Initializing(ev.ctx, ev.class.binding, ev.class.initializing(), ev.parentObject)
 	ev.warnings.add(warnings...)
-	if ev.inside() {
+	if ev.Inside() {
 		s = s.Inside()
 	}
 	n := narrowing{initializing: s, whileInitializes: active}
@@ -81,7 +80,7 @@ func (ev *evaluation) narrowInitializing() narrowing {
 		return n
 	}
 	n.section = sectionInitializing
-	n.initializingAllows = len(s.Missing(ev.req.Kind.GroupKind(), ev.verb(), ev.fields())) == 0
+	n.initializingAllows = len(s.Missing(ev.Req.Kind.GroupKind(), ev.Verb(), ev.Fields())) == 0
 	return n
 }
 
@@ -94,18 +93,18 @@ func (ev *evaluation) overdue() bool {
 // bound reports whether policies bind the user: the parent's controller, and the
 // garbage collector, which deletes as a consequence of another deletion.
 func (ev *evaluation) bound() bool {
-	return ev.actor().controller || ev.req.User.IsGarbageCollection()
+	return ev.actor().controller || ev.Req.User.IsGarbageCollection()
 }
 
 // inherited are the allowances of the parent that are not consumed.
 func (ev *evaluation) inherited() allowance.Entries {
-	return *ev.allowances.get(func() allowance.Entries {
+	return *ev.allowances.Get(func() allowance.Entries {
 		p := ev.parent()
 		all, err := allowance.Parse(p.Annotations[v1alpha1.AnnotationKeyAllowances])
 		if err != nil {
 			ev.warnings.add(fmt.Sprintf("%v on %s; they count as absent", err, identity.Describe(p.Ref)))
 		}
-		return all.Live(ev.settledAt(p))
+		return all.Live(ev.SettledAt(p))
 	})
 }
 
@@ -115,20 +114,12 @@ func (ev *evaluation) rebased() allowance.Entries {
 	if !ev.actor().controller {
 		return nil
 	}
-	from, to := ev.parent().Namespace, ev.req.Namespace
+	from, to := ev.parent().Namespace, ev.Req.Namespace
 	return ev.inherited().Rebase(func(h v1alpha1.AllowanceHop) v1alpha1.AllowanceHop {
 		at := trace.Rebase(v1alpha1.Hop{Namespace: h.Namespace, ClusterScoped: h.ClusterScoped}, from, to)
 		h.Namespace, h.ClusterScoped = at.Namespace, at.ClusterScoped
 		return h
 	})
-}
-
-// settledAt is the intent generation at which an object settled; -1 for none.
-func (f *facts) settledAt(s *parent.State) int64 {
-	if f.Options.ExpectUntil == ExpectUntilObserved && s.HasObserved {
-		return s.ObservedGeneration
-	}
-	return max(s.SettledGeneration(), f.World.Settled(s.Ref))
 }
 
 // parentObject for an expression: whole where it can be read, else a summary.
@@ -156,7 +147,7 @@ func (ev *evaluation) policyNames() string {
 func (ev *evaluation) allowanceMissing(r refusal) refusal {
 	r.reason = ReasonAllowanceMissing
 	n := ev.narrowing()
-	on, what := identity.Describe(ev.parent().Ref), allowance.DescribeMissing(n.missing, ev.verb())
+	on, what := identity.Describe(ev.parent().Ref), allowance.DescribeMissing(n.missing, ev.Verb())
 	switch policies := ev.policyNames(); n.section {
 	case sectionDeleting:
 		r.why = fmt.Sprintf("%s is being deleted, and section deleting of AllowancePolicy %s does not allow %s", on, policies, what)
@@ -170,29 +161,11 @@ func (ev *evaluation) allowanceMissing(r refusal) refusal {
 
 // input of expressions about this request.
 func (ev *evaluation) input() *expression.Input {
-	return *ev.variables.get(func() *expression.Input {
-		in := ev.requestInput()
+	return *ev.variables.Get(func() *expression.Input {
+		in := ev.RequestInput()
 		if p := ev.parent(); p != nil {
 			in.Parent = p.Object()
 		}
 		return in
 	})
-}
-
-// requestInput is the input without the parent. The old object has its status, which an
-// expression may read.
-func (f *facts) requestInput() *expression.Input {
-	user, memberOf := f.writer()
-	groups := make([]any, 0, len(memberOf))
-	for _, g := range memberOf {
-		groups = append(groups, g)
-	}
-	in := &expression.Input{Request: map[string]any{"user": user, "groups": groups, "operation": string(f.req.Operation)}}
-	if f.req.Object != nil {
-		in.Object = f.req.Object.Object
-	}
-	if f.req.OldObject != nil {
-		in.OldObject = f.req.Whole().Object
-	}
-	return in
 }

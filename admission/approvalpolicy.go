@@ -24,8 +24,8 @@ type PolicyClaimEffect struct {
 
 // build of the controller that makes the request; empty where it is unknown.
 func (ev *evaluation) build() allowance.Build {
-	return *ev.calling.get(func() allowance.Build {
-		b, err := ev.World.Build(ev.ctx, ev.req, ev.parent())
+	return *ev.calling.Get(func() allowance.Build {
+		b, err := ev.World.Build(ev.ctx, ev.Req, ev.parent())
 		if err != nil && len(ev.upgrades()) > 0 { // else it is recorded alone, and nothing depends on it yet
 			ev.warnings.add("cannot determine the build of the controller: " + err.Error())
 		}
@@ -35,7 +35,7 @@ func (ev *evaluation) build() allowance.Build {
 
 // upgrades for the controller that makes the request.
 func (ev *evaluation) upgrades() []*allowance.Upgrade {
-	return ev.policySet().Upgrading(cmp.Or(ev.req.User.Name, ev.req.Controller))
+	return ev.PolicySet().Upgrading(cmp.Or(ev.Req.User.Name, ev.Req.Controller))
 }
 
 // upgraded allows drift that an UpgradeAllowance permits to a new build of the
@@ -46,8 +46,8 @@ func (ev *evaluation) upgraded() (verdict, error) {
 		return verdict{}, nil
 	}
 	q := allowance.UpgradeQuery{
-		Child: ev.req.Kind.GroupKind(), Inside: ev.inside(), Verb: ev.verb(), Details: ev.fields(), Labels: ev.req.Stored().GetLabels(),
-		Build: ev.build(), Stored: ev.req.Fingerprint(), Last: ev.req.LastUpgrade(), Now: ev.req.Time,
+		Child: ev.Req.Kind.GroupKind(), Inside: ev.Inside(), Verb: ev.Verb(), Details: ev.Fields(), Labels: ev.Req.Stored().GetLabels(),
+		Build: ev.build(), Stored: ev.Req.Fingerprint(), Last: ev.Req.LastUpgrade(), Now: ev.Req.Time,
 	}
 	for _, u := range candidates {
 		if !u.Allows(q) {
@@ -65,23 +65,23 @@ func (ev *evaluation) upgraded() (verdict, error) {
 // excepted allows drift that a rule of an ApprovalPolicy matches (KR-05-12), also a change by another
 // actor that is treated as drift (KR-05-67).
 func (ev *evaluation) excepted() (verdict, error) {
-	set, other := ev.policySet(), !ev.actor().controller
+	set, other := ev.PolicySet(), !ev.actor().controller
 	if set.Empty() || other && !ev.needsApproval() {
 		return verdict{}, nil
 	}
-	object := ev.policies.new
-	if ev.req.Operation == Delete {
-		object = ev.policies.old
+	object := ev.Desired.New
+	if ev.Req.Operation == Delete {
+		object = ev.Desired.Old
 	}
-	if ev.kind.ManagementPolicies {
-		object = mask.WithPolicies(object, ev.policies.author) // the mask is no part of the desired state
+	if ev.Kind.ManagementPolicies {
+		object = mask.WithPolicies(object, ev.Desired.Author) // the mask is no part of the desired state
 	}
-	use, stale := ev.use(ev.class.id), settling.StaleClaims(ev.req.Time)
-	user, groups := ev.writer()
+	use, stale := zUse(ev.Facts, ev.class.id), settling.StaleClaims(ev.Req.Time)
+	user, groups := ev.Writer()
 	x, warnings := set.Excepted(ev.ctx, allowance.ExceptionQuery{
 		User: user, Groups: groups, OtherActor: other, Child: use.Child, Input: ev.input(), Desired: change.Desired(object),
 		Parent: identity.ObjectReference(ev.parent().Ref, 0, ""), Intent: ev.view().intent.Generation, Digest: ev.class.id, UserID: use.User,
-		Claim: use.Claim, Now: ev.req.Time, Stale: stale,
+		Claim: use.Claim, Now: ev.Req.Time, Stale: stale,
 	})
 	ev.warnings.add(warnings...)
 	if x == nil {

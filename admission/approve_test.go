@@ -26,42 +26,42 @@ func TestMessages(t *testing.T) {
 		reason string
 		xr     []fx.Mod
 		req    *Request
-		prep   func(*world)
+		prep   func(*memoryWorld)
 		want   []string
 	}{
-		"Drift": {reason: "everything", req: request(Update, fx.Instance(), fx.Resize("l")),
+		"Drift": {reason: "everything", req: byCrossplane(Update, fx.Instance(), fx.Resize("l")),
 			want: []string{"Drift: changing spec.forProvider.size of Instance inst by system:serviceaccount:crossplane-system:crossplane is not " +
 				"allowed: it is an unrequested change",
 				"XDatabase db has not changed since it settled at generation 5", "composition revision db-rev-2", approve, "=once"}},
-		"Create": {reason: "what", req: request(Create, fx.Unmasked()), want: []string{"creating Instance inst", approve}},
-		"Delete": {reason: "what", req: request(Delete, fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyDeletion, "orphan"))),
+		"Create": {reason: "what", req: byCrossplane(Create, fx.Unmasked()), want: []string{"creating Instance inst", approve}},
+		"Delete": {reason: "what", req: byCrossplane(Delete, fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyDeletion, "orphan"))),
 			want: []string{"deleting Instance inst", approve}},
-		"Nameless": {reason: "a name that is not known", req: request(Create, fx.With(fx.Unmasked(), generated)),
+		"Nameless": {reason: "a name that is not known", req: byCrossplane(Create, fx.With(fx.Unmasked(), generated)),
 			want: []string{"creating Instance (name to be generated)"}},
 		"ManyFields": {reason: "no more than fit",
-			req:  request(Update, fx.Instance(), fx.Set(map[string]any{"a": "1", "b": "1", "c": "1", "d": "1", "e": "1"}, "spec", "forProvider")),
+			req:  byCrossplane(Update, fx.Instance(), fx.Set(map[string]any{"a": "1", "b": "1", "c": "1", "d": "1", "e": "1"}, "spec", "forProvider")),
 			want: []string{"and 2 more"}},
 		"Namespaced": {reason: "the command names the namespace; a kind without a known plural goes by kind and group",
-			req: by(request(Update, rs, fx.Set(int64(9), "spec", "replicas")), fx.Deployer, ""), prep: func(w *world) { w.add(d) },
+			req: by(byCrossplane(Update, rs, fx.Set(int64(9), "spec", "replicas")), fx.Deployer, ""), prep: func(w *memoryWorld) { w.add(d) },
 			want: []string{"changing spec.replicas of ReplicaSet team/web-1", "kubectl annotate -n team deployment.apps web kausality.io/approve-"}},
 		"Frozen": {reason: "by whom, when, why, and how to unfreeze", xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFreeze, freezeValue)},
-			req: request(Update, fx.Instance(), fx.Resize("l")),
+			req: byCrossplane(Update, fx.Instance(), fx.Resize("l")),
 			want: []string{"Frozen: ", "XDatabase db was frozen by bob at 2026-01-02T00:00:00Z (audit)",
 				"kubectl annotate xdatabases.example.org db kausality.io/freeze-"}},
 		"Rejected": {reason: "its reason", xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyRejections, rejectAll)},
-			req: request(Update, fx.Instance(), fx.Resize("l")), want: []string{"Rejected: ", "not today"}},
+			req: byCrossplane(Update, fx.Instance(), fx.Resize("l")), want: []string{"Rejected: ", "not today"}},
 		"UsedUp": {reason: "an approval that no longer holds is named",
 			xr:   []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","generation":1}]`)},
-			req:  request(Update, fx.Instance(), fx.Resize("l")),
+			req:  byCrossplane(Update, fx.Instance(), fx.Resize("l")),
 			want: []string{"the approval in annotation kausality.io/approvals is used up or out of date", approve}},
-		"NotFound": {reason: "which parent", req: request(Update, namespaced(fx.Instance()), fx.Resize("l")), prep: gone,
+		"NotFound": {reason: "which parent", req: byCrossplane(Update, namespaced(fx.Instance()), fx.Resize("l")), prep: gone,
 			want: []string{"ParentNotFound: ", "its parent XDatabase team/db does not exist"}},
-		"Unreadable": {reason: "a user must try again", req: by(request(Update, fx.Instance(), fx.Resize("l")), fx.Alice, ""),
-			prep: func(w *world) { w.err = errors.New("forbidden") },
+		"Unreadable": {reason: "a user must try again", req: by(byCrossplane(Update, fx.Instance(), fx.Resize("l")), fx.Alice, ""),
+			prep: func(w *memoryWorld) { w.err = errors.New("forbidden") },
 			want: []string{"ParentUnreadable: ", "forbidden", "Try again. If it persists, the resource of XDatabase must be in a Kausality policy"}},
-		"UnreadableForAController": {reason: "a controller does", req: by(request(Update, fx.Instance(), fx.Resize("l")), fx.Crossplane, ""),
-			prep: func(w *world) { w.err = errors.New("forbidden") }, want: []string{"The controller retries by itself."}},
-		"Deletion": {reason: "both ways out", req: by(request(Delete, fx.Instance()), fx.Alice, ""),
+		"UnreadableForAController": {reason: "a controller does", req: by(byCrossplane(Update, fx.Instance(), fx.Resize("l")), fx.Crossplane, ""),
+			prep: func(w *memoryWorld) { w.err = errors.New("forbidden") }, want: []string{"The controller retries by itself."}},
+		"Deletion": {reason: "both ways out", req: by(byCrossplane(Delete, fx.Instance()), fx.Alice, ""),
 			want: []string{"ExternalDeletionNotAllowed: deleting Instance inst by alice", "its gate is closed", approve,
 				"kubectl annotate instances.aws.example.org inst kausality.io/deletion=orphan"}},
 	}
@@ -90,16 +90,16 @@ func generated(o *unstructured.Unstructured) {
 func TestSuggestionApproves(t *testing.T) {
 	orphan := fx.Annotate(v1alpha1.AnnotationKeyDeletion, "orphan")
 	for name, fresh := range map[string]func() *Request{
-		"Update": func() *Request { return request(Update, fx.Instance(), fx.Resize("l")) },
-		"Create": func() *Request { return request(Create, fx.Unmasked()) },
-		"Delete": func() *Request { return request(Delete, fx.Instance(), orphan) },
+		"Update": func() *Request { return byCrossplane(Update, fx.Instance(), fx.Resize("l")) },
+		"Create": func() *Request { return byCrossplane(Create, fx.Unmasked()) },
+		"Delete": func() *Request { return byCrossplane(Delete, fx.Instance(), orphan) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			refusal := decide(t, setting{}.world(), enforced(), fresh())
 			xr := annotatedBy(t, fx.Composite(), refusal.Suggestion)
 			// The annotation itself is admitted by us, on the XR.
 			w := newWorld()
-			admitted := decide(t, w, enforced(), by(request(Update, fx.Composite(),
+			admitted := decide(t, w, enforced(), by(byCrossplane(Update, fx.Composite(),
 				func(o *unstructured.Unstructured) { o.SetAnnotations(xr.GetAnnotations()) }), fx.Alice, "kubectl"))
 			xr = apply(xr, admitted)
 			w.add(xr)
@@ -153,16 +153,16 @@ func annotatedBy(t *testing.T, o *unstructured.Unstructured, command string) *un
 
 // A difference approved is that difference and no other (KR-05-31).
 func TestSuggestionApprovesNothingElse(t *testing.T) {
-	refusal := decide(t, setting{}.world(), enforced(), request(Update, fx.Instance(), fx.Resize("l")))
+	refusal := decide(t, setting{}.world(), enforced(), byCrossplane(Update, fx.Instance(), fx.Resize("l")))
 	w := setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+refusal.ID, "always")}}.world()
-	if d := decide(t, w, enforced(), request(Update, fx.Instance(), fx.Resize("l"))); !d.Allowed || d.Claim != nil {
+	if d := decide(t, w, enforced(), byCrossplane(Update, fx.Instance(), fx.Resize("l"))); !d.Allowed || d.Claim != nil {
 		t.Errorf("always needs no claim: %+v", outcomeOf(d))
 	}
 	for name, req := range map[string]*Request{
-		"value":     request(Update, fx.Instance(), fx.Resize("xl")),
-		"field":     request(Update, fx.Instance(), fx.Set("us", "spec", "forProvider", "region")),
-		"both":      request(Update, fx.Instance(), fx.Resize("l"), fx.Set("us", "spec", "forProvider", "region")),
-		"operation": request(Create, fx.Unmasked(), fx.Resize("l")),
+		"value":     byCrossplane(Update, fx.Instance(), fx.Resize("xl")),
+		"field":     byCrossplane(Update, fx.Instance(), fx.Set("us", "spec", "forProvider", "region")),
+		"both":      byCrossplane(Update, fx.Instance(), fx.Resize("l"), fx.Set("us", "spec", "forProvider", "region")),
+		"operation": byCrossplane(Create, fx.Unmasked(), fx.Resize("l")),
 	} {
 		if d := decide(t, w, enforced(), req); d.Allowed {
 			t.Errorf("another %s passed", name)
@@ -175,7 +175,7 @@ func TestSuggestionApprovesNothingElse(t *testing.T) {
 func TestApprovalNeverAdmitted(t *testing.T) {
 	once := fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","name":"inst"}]`)
 	w := setting{xr: []fx.Mod{once}}.world()
-	first := decide(t, w, enforced(), request(Update, fx.Instance(), fx.Resize("l")))
+	first := decide(t, w, enforced(), byCrossplane(Update, fx.Instance(), fx.Resize("l")))
 	if first.Claim == nil || first.Claim.HasStored {
 		t.Fatalf("want a first claim, got %+v", first.Claim)
 	}
@@ -183,7 +183,7 @@ func TestApprovalNeverAdmitted(t *testing.T) {
 		t.Errorf("released, a claim of generation %d is stale at once", c.Generation)
 	}
 	w.add(fx.With(fx.Composite(), once, fx.Annotate(v1alpha1.AnnotationKeyClaims, first.Claim.Value)))
-	if again := decide(t, w, enforced(), request(Update, fx.Instance(), fx.Resize("l"))); !again.Allowed || again.Claim != nil {
+	if again := decide(t, w, enforced(), byCrossplane(Update, fx.Instance(), fx.Resize("l"))); !again.Allowed || again.Claim != nil {
 		t.Errorf("its retry: %+v", outcomeOf(again))
 	}
 }
@@ -193,7 +193,7 @@ func TestApprovalNeverAdmitted(t *testing.T) {
 func TestNamelessReinvocation(t *testing.T) {
 	once := fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","resource":"instance"}]`)
 	w := setting{xr: []fx.Mod{once}}.world()
-	req := request(Create, fx.With(fx.Unmasked(), generated))
+	req := byCrossplane(Create, fx.With(fx.Unmasked(), generated))
 	first := decide(t, w, enforced(), req)
 	if first.Claim == nil {
 		t.Fatalf("got %+v: %s", outcomeOf(first), first.Message)
@@ -218,7 +218,7 @@ func TestNamelessReinvocation(t *testing.T) {
 func TestLive(t *testing.T) {
 	w := setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}}.world()
 	e := &Evaluator{World: w, Options: enforced()}
-	if d, err := e.Live(t.Context(), request(Update, fx.Instance(), fx.Resize("l"))); err != nil || !d.Allowed || w.liveReads != 1 || w.cachedReads != 0 {
+	if d, err := e.Live(t.Context(), byCrossplane(Update, fx.Instance(), fx.Resize("l"))); err != nil || !d.Allowed || w.liveReads != 1 || w.cachedReads != 0 {
 		t.Errorf("%v, %+v, %d live and %d cached reads", err, outcomeOf(d), w.liveReads, w.cachedReads)
 	}
 }
@@ -235,28 +235,28 @@ func TestLiveReads(t *testing.T) {
 		reads       int
 	}{
 		"Expected": {reason: "allowed on the cache", live: []fx.Mod{fx.Unsettled}, opts: enforced(),
-			req: request(Update, fx.Instance(), fx.Resize("l")), allowed: true},
+			req: byCrossplane(Update, fx.Instance(), fx.Resize("l")), allowed: true},
 		"NewOrigin": {reason: "allowed on the cache", opts: enforced(),
-			req: by(request(Update, fx.Instance(), fx.Resize("l")), fx.Alice, "kubectl"), allowed: true},
-		"NoChange": {reason: "nothing to decide", opts: enforced(), req: request(Update, fx.Instance()), allowed: true},
+			req: by(byCrossplane(Update, fx.Instance(), fx.Resize("l")), fx.Alice, "kubectl"), allowed: true},
+		"NoChange": {reason: "nothing to decide", opts: enforced(), req: byCrossplane(Update, fx.Instance()), allowed: true},
 		"Self": {reason: "nothing to decide", opts: enforced(),
-			req: by(request(Update, fx.Instance(), fx.Resize("l")), fx.Provider, "p"), allowed: true},
-		"Drift": {reason: "once before a refusal", opts: enforced(), req: request(Update, fx.Instance(), fx.Resize("l")), reads: 1},
+			req: by(byCrossplane(Update, fx.Instance(), fx.Resize("l")), fx.Provider, "p"), allowed: true},
+		"Drift": {reason: "once before a refusal", opts: enforced(), req: byCrossplane(Update, fx.Instance(), fx.Resize("l")), reads: 1},
 		"Frozen": {reason: "once before a refusal", live: []fx.Mod{frozen}, opts: enforced(),
-			req: request(Update, fx.Instance(), fx.Resize("l")), reads: 1},
+			req: byCrossplane(Update, fx.Instance(), fx.Resize("l")), reads: 1},
 		"Rejected": {reason: "once before a refusal", live: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyRejections, rejectAll)},
-			opts: enforced(), req: request(Update, fx.Instance(), fx.Resize("l")), reads: 1},
-		"Deletion": {reason: "once before a refusal", opts: enforced(), req: request(Delete, fx.Instance()), reads: 1},
-		"LoggedDrift": {reason: "once before a report", opts: Options{}, req: request(Update, fx.Instance(), fx.Resize("l")),
+			opts: enforced(), req: byCrossplane(Update, fx.Instance(), fx.Resize("l")), reads: 1},
+		"Deletion": {reason: "once before a refusal", opts: enforced(), req: byCrossplane(Delete, fx.Instance()), reads: 1},
+		"LoggedDrift": {reason: "once before a report", opts: Options{}, req: byCrossplane(Update, fx.Instance(), fx.Resize("l")),
 			allowed: true, reads: 1},
 		"StaleSettled": {reason: "by the cache it settled, the parent has a new intent", live: []fx.Mod{fx.Unsettled}, cache: []fx.Mod{},
-			opts: enforced(), req: request(Update, fx.Instance(), fx.Resize("l")), allowed: true, reads: 1},
+			opts: enforced(), req: byCrossplane(Update, fx.Instance(), fx.Resize("l")), allowed: true, reads: 1},
 		"StaleFrozen": {reason: "unfrozen a moment ago", live: []fx.Mod{fx.Unsettled}, cache: []fx.Mod{fx.Unsettled, frozen}, opts: enforced(),
-			req: request(Update, fx.Instance(), fx.Resize("l")), allowed: true, reads: 1},
+			req: byCrossplane(Update, fx.Instance(), fx.Resize("l")), allowed: true, reads: 1},
 		"StaleApproval": {reason: "approved a moment ago", live: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, approveAll)},
-			cache: []fx.Mod{}, opts: enforced(), req: request(Update, fx.Instance(), fx.Resize("l")), allowed: true, reads: 1},
+			cache: []fx.Mod{}, opts: enforced(), req: byCrossplane(Update, fx.Instance(), fx.Resize("l")), allowed: true, reads: 1},
 		"StaleParent": {reason: "created a moment ago", live: []fx.Mod{fx.Unsettled}, cache: []fx.Mod{fx.Set("old-uid", "metadata", "uid")},
-			opts: enforced(), req: request(Update, fx.Instance(), fx.Resize("l")), allowed: true, reads: 1},
+			opts: enforced(), req: byCrossplane(Update, fx.Instance(), fx.Resize("l")), allowed: true, reads: 1},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -276,7 +276,7 @@ func TestLiveReads(t *testing.T) {
 // The report of a drift has the content of the message (KR-10-01, KR-10-03).
 func TestReport(t *testing.T) {
 	d := decide(t, setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeySnooze, "2026-01-02T12:00:01Z")}}.world(), enforced(),
-		request(Update, fx.Instance(), fx.Resize("l")))
+		byCrossplane(Update, fx.Instance(), fx.Resize("l")))
 	r := d.Report
 	if r == nil || !r.Snoozed || d.Resolution != ResolutionSnoozed {
 		t.Fatalf("got %+v, %s", r, d.Resolution)
@@ -297,7 +297,7 @@ func TestReportRedacts(t *testing.T) {
 		unstructured.RemoveNestedField(o.Object, "spec")
 		fx.Set("c2VjcmV0", "data", "password")(o)
 	})
-	d := decide(t, setting{}.world(), enforced(), request(Update, secret, fx.Set("aHVudGVyMg==", "data", "password")))
+	d := decide(t, setting{}.world(), enforced(), byCrossplane(Update, secret, fx.Set("aHVudGVyMg==", "data", "password")))
 	if d.Report == nil || d.Report.Drift.Difference[0].Old != "<redacted>" || strings.Contains(d.Message, "aHVudGVyMg") {
 		t.Errorf("got %+v, %s", d.Report, d.Message)
 	}

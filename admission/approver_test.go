@@ -52,7 +52,7 @@ func TestApproverRBAC(t *testing.T) {
 			with1, without := fx.Composite(), fx.Composite()
 			with1.SetAnnotations(map[string]string{tc.key: tc.value})
 			without.SetAnnotations(nil)
-			req := by(request(Update, without), fx.Alice, "kubectl")
+			req := by(byCrossplane(Update, without), fx.Alice, "kubectl")
 			req.OldObject, req.Object = without, with1
 			if tc.removed {
 				req.OldObject, req.Object = with1, without

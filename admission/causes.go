@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/kausality-io/function-kausality/admission/facts"
+
 	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -48,19 +50,19 @@ func (ed *editor) attributed(hop v1alpha1.Hop) v1alpha1.Hop {
 // causes of a change that counts as drift, at most v1alpha1.MaxHopCauses: all those that cannot be
 // excluded (KR-07-10). What the build of the child's last change excludes is not one. They are not modified.
 func (ev *evaluation) causes() []v1alpha1.HopCause {
-	if !ev.caused.known { // get would allocate a closure for each request
-		ev.caused = memo[[]v1alpha1.HopCause]{value: ev.findCauses(), known: true}
+	if !ev.caused.Known { // get would allocate a closure for each request
+		ev.caused = facts.Memo[[]v1alpha1.HopCause]{Value: ev.findCauses(), Known: true}
 	}
-	return ev.caused.value
+	return ev.caused.Value
 }
 
 func (ev *evaluation) findCauses() []v1alpha1.HopCause {
 	if ev.needsApproval() {
-		return []v1alpha1.HopCause{cause(v1alpha1.CauseUser, ev.req.User.Name)}
+		return []v1alpha1.HopCause{cause(v1alpha1.CauseUser, ev.Req.User.Name)}
 	}
 	var out []v1alpha1.HopCause
 	build := ev.build()
-	if had := ev.req.Fingerprint(); had == "" || had != build.Fingerprint {
+	if had := ev.Req.Fingerprint(); had == "" || had != build.Fingerprint {
 		if rev := ev.parent().CompositionRevision; rev != "" {
 			out = append(out, cause(v1alpha1.CauseComposition, rev))
 		}
@@ -73,7 +75,7 @@ func (ev *evaluation) findCauses() []v1alpha1.HopCause {
 			}
 		}
 	}
-	if by := cmp.Or(ev.req.User.Name, ev.req.Controller); len(out) == 0 && by != "" {
+	if by := cmp.Or(ev.Req.User.Name, ev.Req.Controller); len(out) == 0 && by != "" {
 		out = append(out, cause(v1alpha1.CauseController, by))
 	}
 	out = out[:min(len(out), v1alpha1.MaxHopCauses)]
@@ -108,5 +110,5 @@ func (ed *editor) traceWith(hop v1alpha1.Hop) trace.Trace {
 	if view == nil || hop.Unrequested && !ed.Options.KeepIntent || ed.verdict.Class == ClassNewOrigin {
 		return trace.Trace{hop}
 	}
-	return trace.Extend(view.trace, view.state.Ref, hop, ed.req.Ref().Namespace)
+	return trace.Extend(view.trace, view.state.Ref, hop, ed.Req.Ref().Namespace)
 }

@@ -17,7 +17,7 @@ import (
 
 // builtWorld is a world in which builds are known.
 type builtWorld struct {
-	*world
+	*memoryWorld
 	build allowance.Build
 }
 
@@ -29,7 +29,9 @@ func (w builtWorld) Build(context.Context, *Request, *parent.State) (allowance.B
 func TestUnrequested(t *testing.T) {
 	noRevision := fx.Set(nil, "spec", "compositionRevisionRef")
 	approve := fx.Annotate(v1alpha1.AnnotationKeyApprovals, approveAll)
-	drift := func(mods ...fx.Mod) *Request { return request(Update, fx.With(fx.Instance(), mods...), fx.Resize("l")) }
+	drift := func(mods ...fx.Mod) *Request {
+		return byCrossplane(Update, fx.With(fx.Instance(), mods...), fx.Resize("l"))
+	}
 	built := allowance.Build{Fingerprint: "new", Functions: []string{"fn-1"}, Images: []string{"crossplane@sha256:1"}}
 	composition := v1alpha1.HopCause{Kind: v1alpha1.CauseComposition, Name: "db-rev-2", Author: "alice"}
 	function := v1alpha1.HopCause{Kind: v1alpha1.CauseFunction, Name: "fn-1", Manager: "kubectl (Apply)"}
@@ -111,7 +113,7 @@ func TestUnrequested(t *testing.T) {
 // Without a webhook the parent's intent is recorded in the trace alone, and precedes a hop that it did not
 // initiate (KR-07-09).
 func TestUnrequestedKeepsIntent(t *testing.T) {
-	d := decide(t, setting{}.world(), Options{KeepIntent: true}, request(Update, fx.Instance(), fx.Resize("l")))
+	d := decide(t, setting{}.world(), Options{KeepIntent: true}, byCrossplane(Update, fx.Instance(), fx.Resize("l")))
 	if len(d.Trace) != 2 || !d.Trace.Own().Unrequested {
 		t.Fatalf("got %s", d.Trace)
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // failingNamespaces is a World whose Namespaces cannot be read.
-type failingNamespaces struct{ *world }
+type failingNamespaces struct{ *memoryWorld }
 
 func (failingNamespaces) Namespace(context.Context, string, bool) (settings.Namespace, error) {
 	return settings.Namespace{}, errors.New("boom")
@@ -105,9 +105,9 @@ func TestIdentity(t *testing.T) {
 				op = Update
 			}
 			child = fx.With(child, tc.child...)
-			req := by(request(op, child, fx.Set(int64(9), "spec", "anything")), tc.user, tc.manager)
+			req := by(byCrossplane(op, child, fx.Set(int64(9), "spec", "anything")), tc.user, tc.manager)
 			if op == Delete {
-				req = by(request(op, child), tc.user, tc.manager)
+				req = by(byCrossplane(op, child), tc.user, tc.manager)
 			}
 			d := decide(t, w, Options{Identify: tc.identify}, req)
 			if string(d.Class) != tc.want || (d.Reason == ReasonUndetermined) != tc.undecided {
@@ -138,7 +138,7 @@ status: {conditions: [{type: Synced, status: "True", observedGeneration: 2}, {ty
 		claim   *unstructured.Unstructured
 		change  fx.Mod
 		manager string
-		want    outcome
+		want    wantedOutcome
 	}{
 		"Sync": {reason: "the Claim settled: drift", claim: claim(), change: fx.Set("l", "spec", "size"),
 			manager: "apiextensions.crossplane.io/claim", want: refused(ClassDrift, ReasonDrift, 403)},
@@ -160,7 +160,7 @@ status: {conditions: [{type: Synced, status: "True", observedGeneration: 2}, {ty
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
 			w.add(tc.claim)
-			req := by(request(Update, xr, tc.change), fx.Crossplane, tc.manager)
+			req := by(byCrossplane(Update, xr, tc.change), fx.Crossplane, tc.manager)
 			if tc.manager == "kubectl" {
 				req.User = fx.Alice
 			}
@@ -225,7 +225,7 @@ func TestSelf(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := setting{}.world()
-			d := decide(t, w, tc.opts, by(request(Update, tc.object, tc.change), tc.user, tc.manager))
+			d := decide(t, w, tc.opts, by(byCrossplane(Update, tc.object, tc.change), tc.user, tc.manager))
 			if d.Class != tc.want {
 				t.Errorf("%s: want %s, got %s (%s)", tc.reason, tc.want, d.Class, d.Reason)
 			}
@@ -252,11 +252,11 @@ func TestBothControllers(t *testing.T) {
 	rs = fx.With(rs, fx.Controllers(fx.Deployer))
 	w := newWorld()
 	w.add(d)
-	if got := decide(t, w, Options{}, by(request(Update, rs, fx.Set(int64(9), "spec", "replicas")), fx.Deployer, "")); got.Class != ClassDrift {
+	if got := decide(t, w, Options{}, by(byCrossplane(Update, rs, fx.Set(int64(9), "spec", "replicas")), fx.Deployer, "")); got.Class != ClassDrift {
 		t.Errorf("the parent's controller comes first: got %s", got.Class)
 	}
 	w.add(fx.With(d, fx.Controllers(subject.User{Name: "other"})))
-	if got := decide(t, w, Options{}, by(request(Update, rs, fx.Set(int64(9), "spec", "replicas")), fx.Deployer, "")); got.Class != ClassSelf {
+	if got := decide(t, w, Options{}, by(byCrossplane(Update, rs, fx.Set(int64(9), "spec", "replicas")), fx.Deployer, "")); got.Class != ClassSelf {
 		t.Errorf("not the parent's controller: got %s", got.Class)
 	}
 }
@@ -267,7 +267,7 @@ func TestScale(t *testing.T) {
 	rs = fx.With(rs, fx.Controllers(fx.ArgoCD))
 	w := newWorld()
 	w.add(d)
-	req := by(request(Update, rs, fx.Set(int64(9), "spec", "replicas")), fx.ArgoCD, "")
+	req := by(byCrossplane(Update, rs, fx.Set(int64(9), "spec", "replicas")), fx.ArgoCD, "")
 	req.Subresource = SubresourceScale
 	got := decide(t, w, enforced(), req)
 	if got.Class != ClassNewOrigin || !got.Allowed || len(got.Annotations) > 0 {
@@ -313,7 +313,7 @@ func TestSettled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := setting{xr: tc.xr}.world()
 			w.latch = tc.latch
-			if d := decide(t, w, tc.opts, request(Update, fx.Instance(), fx.Resize("l"))); d.Class != tc.want {
+			if d := decide(t, w, tc.opts, byCrossplane(Update, fx.Instance(), fx.Resize("l"))); d.Class != tc.want {
 				t.Errorf("%s: want %s, got %s (%s)", tc.reason, tc.want, d.Class, d.Reason)
 			}
 		})
@@ -351,8 +351,8 @@ func TestSettledState(t *testing.T) {
 			xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeySettledState, "5,0123456789abcdef"), labelled}, want: ClassExpected},
 	}
 	for name, tc := range cases {
-		for _, req := range []*Request{request(Update, fx.Instance(), fx.Resize("l")),
-			request(Delete, fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan))), request(Create, fx.Unmasked())} {
+		for _, req := range []*Request{byCrossplane(Update, fx.Instance(), fx.Resize("l")),
+			byCrossplane(Delete, fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan))), byCrossplane(Create, fx.Unmasked())} {
 			t.Run(name+string(req.Operation), func(t *testing.T) {
 				if req.Operation == Delete {
 					req = by(req, fx.Crossplane, "")
@@ -409,7 +409,7 @@ func TestFollowsTheWorld(t *testing.T) {
 			w := newWorld()
 			w.add(fx.With(p, fx.Annotate(v1alpha1.AnnotationKeySettledGeneration, "1", v1alpha1.AnnotationKeyPhase, "initialized"),
 				fx.Controllers(fx.Deployer)))
-			req := by(request(tc.op, c, fx.Set("z", "spec", "x")), fx.Deployer, "")
+			req := by(byCrossplane(tc.op, c, fx.Set("z", "spec", "x")), fx.Deployer, "")
 			want := ClassDrift
 			if tc.want {
 				want = ClassExpected
@@ -423,10 +423,10 @@ func TestFollowsTheWorld(t *testing.T) {
 
 // The composition function is certain to be the parent's controller.
 func TestActorGiven(t *testing.T) {
-	w := setting{prep: func(w *world) {
+	w := setting{prep: func(w *memoryWorld) {
 		w.kinds[schema.GroupKind{Group: "aws.example.org", Kind: "Instance"}] = identity.Kind{Role: parent.RoleManaged}
 	}}.world()
-	req := by(request(Update, fx.Instance(), fx.Resize("l")), subject.User{}, "")
+	req := by(byCrossplane(Update, fx.Instance(), fx.Resize("l")), subject.User{}, "")
 	req.Actor = ActorParentController
 	if d := decide(t, w, Options{}, req); d.Class != ClassDrift {
 		t.Errorf("got %s (%s)", d.Class, d.Reason)

@@ -1,12 +1,7 @@
 package admission
 
 import (
-	"context"
-	"fmt"
-
 	"github.com/kausality-io/function-kausality/admission/allowance"
-	"github.com/kausality-io/function-kausality/admission/change"
-	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/admission/subject"
@@ -31,82 +26,20 @@ func (c *classification) initializing() bool { return c.phase == v1alpha1.PhaseI
 // selfWrite allows what the object's own controller, or Crossplane's machinery,
 // writes (KR-01-06, KR-05-02).
 func (ev *evaluation) selfWrite() (verdict, error) {
-	if ev.req.Operation != Update || ev.req.Subresource == SubresourceScale || ev.req.Actor != ActorUnknown {
+	if ev.Req.Operation != Update || ev.Req.Subresource == SubresourceScale || ev.Req.Actor != ActorUnknown {
 		return verdict{}, nil
 	}
-	if ev.kind.Role == parent.RoleComposite && subject.IsClaimSync(ev.manager) {
+	if ev.Kind.Role == parent.RoleComposite && subject.IsClaimSync(ev.Manager) {
 		return verdict{}, nil
 	}
-	self, err := ev.ownController()
+	self, err := ownController(ev.ctx, ev.Facts)
 	if err != nil || !self {
 		return verdict{}, err
 	}
-	if !ev.machineryOnly() && ev.alsoParentController() {
+	if !machineryOnly(ev.Facts) && ev.alsoParentController() {
 		return verdict{}, nil
 	}
-	return ev.allowAs(ClassSelf, ReasonSelf), nil
-}
-
-// machineryOnly reports whether all changed fields are machinery (KR-01-05).
-func (f *facts) machineryOnly() bool {
-	spec, _ := f.req.Object.Object["spec"].(map[string]any)
-	_, modern := spec["crossplane"]
-	machinery := parent.Machinery(f.kind.Role, modern)
-	return len(machinery) > 0 && change.OnlySpecFields(f.changes, machinery)
-}
-
-// ownController reports whether the user is the object's own controller: a machine
-// that is recorded to write its status, or whose field manager does and that may
-// (KR-01-07, KR-13-04).
-func (ev *evaluation) ownController() (bool, error) {
-	if !ev.mayBeController() {
-		return false, nil
-	}
-	old := ev.req.OldObject
-	if recorded, err := ev.writesStatus(ev.ctx, ev.req.Ref(), subject.ControllersOf(old.GetAnnotations())); recorded || err != nil {
-		return recorded, err
-	}
-	shown := parent.WritesStatus(old, ev.manager) || ev.kind.Role == parent.RoleManaged && parent.Provides(ev.req.Object, ev.manager) ||
-		subject.IsCrossplaneMachinery(ev.manager) && ev.machineryOnly() || ev.names() || ev.showsProvider()
-	if !shown {
-		return false, nil
-	}
-	return ev.mayUpdateStatus(ev.ctx, ev.req.Ref())
-}
-
-// metadataByController reports whether a write without a change of desired state
-// is by the object's own controller, or by its parent's as far as the object shows.
-func (ev *evaluation) metadataByController() bool {
-	// Where it cannot be determined, the writer gets no more than a controller does.
-	if own, err := ev.ownController(); own || err != nil {
-		return true
-	}
-	updaters := subject.ParseHashes(identity.Annotation(ev.req.Stored(), v1alpha1.AnnotationKeyUpdaters))
-	return ev.hasParent && ev.req.User.IsMachine() && updaters.Has(ev.hash())
-}
-
-// mayBeController reports whether the user is of a kind that controllers have.
-func (f *facts) mayBeController() bool {
-	u := f.req.User
-	return u.IsMachine() || f.World.ControllerUser(u.Name)
-}
-
-// mayUpdateStatus reports whether the user may update the status of an object. What
-// a field manager shows is a claim that this right bears out (KR-13-04).
-func (f *facts) mayUpdateStatus(ctx context.Context, object parent.Ref) (bool, error) {
-	if !f.mayBeController() {
-		return false, nil
-	}
-	return f.hasStatusRight(ctx, object)
-}
-
-// hasStatusRight reports whether the user may update the status of an object.
-func (f *facts) hasStatusRight(ctx context.Context, object parent.Ref) (bool, error) {
-	may, err := f.World.MayUpdateStatus(ctx, f.req.User, object)
-	if err != nil {
-		return false, fmt.Errorf("cannot determine whether %s is a controller of %s: %w", f.req.User.Name, identity.Describe(object), err)
-	}
-	return may, nil
+	return allowAs(ClassSelf, ReasonSelf), nil
 }
 
 // alsoParentController reports whether the object's own controller is its parent's
@@ -114,11 +47,11 @@ func (f *facts) hasStatusRight(ctx context.Context, object parent.Ref) (bool, er
 // both roles. A parent that cannot be read has none (KR-04-07).
 func (ev *evaluation) alsoParentController() bool {
 	switch {
-	case !ev.hasParent:
+	case !ev.HasParent:
 		return false
-	case subject.IsComposedApply(ev.manager):
+	case subject.IsComposedApply(ev.Manager):
 		return true
-	case subject.IsCrossplaneMachinery(ev.manager):
+	case subject.IsCrossplaneMachinery(ev.Manager):
 		return false
 	}
 	found := ev.lookUp()
@@ -130,18 +63,18 @@ func (ev *evaluation) classify() (verdict, error) {
 	p, actor := ev.parent(), ev.actor()
 	known := ev.World.Settled(p.Ref)
 	c := classification{
-		phase:   settling.Phase(p, known, ev.World.Initialized(ev.parentRef.GroupKind())...),
-		id:      ev.req.DifferenceID(p, ev.changes),
-		parents: ev.policySet().Of(ev.parentRef.GroupKind()),
+		phase:   settling.Phase(p, known, ev.World.Initialized(ev.ParentRef.GroupKind())...),
+		id:      ev.Req.DifferenceID(p, ev.Changes),
+		parents: ev.PolicySet().Of(ev.ParentRef.GroupKind()),
 	}
-	if h := ev.req.Held; h != nil && h.Since.Generation > 0 { // it was drift: the parent had settled (KR-05-55)
+	if h := ev.Req.Held; h != nil && h.Since.Generation > 0 { // it was drift: the parent had settled (KR-05-55)
 		c.phase = v1alpha1.PhaseInitialized
 	}
 	c.binding = allowance.Since(c.parents, ev.view().intent.Timestamp.Time)
 	switch {
 	case !actor.controller:
 		c.class = ClassNewOrigin
-	case len(c.binding) == 0 && parent.SelfHealing(ev.parentRef.GroupKind(), ev.req.Kind.GroupKind(), ev.req.Deleted()):
+	case len(c.binding) == 0 && parent.SelfHealing(ev.ParentRef.GroupKind(), ev.Req.Kind.GroupKind(), ev.Req.Deleted()):
 		c.class, c.selfHealing = ClassExpected, true
 	case ev.settled(known):
 		c.class = ClassDrift

@@ -12,27 +12,27 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// outcome of a decision, as far as a row of the decision table determines it.
-type outcome struct {
+// wantedOutcome of a decision, as far as a row of the decision table determines it.
+type wantedOutcome struct {
 	allowed bool
 	class   Class
 	reason  Reason
 	code    int32
 }
 
-func allowed(c Class, r Reason) outcome             { return outcome{true, c, r, 0} }
-func refused(c Class, r Reason, code int32) outcome { return outcome{false, c, r, code} }
+func allowed(c Class, r Reason) wantedOutcome             { return wantedOutcome{true, c, r, 0} }
+func refused(c Class, r Reason, code int32) wantedOutcome { return wantedOutcome{false, c, r, code} }
 
-func outcomeOf(d Decision) outcome { return outcome{d.Allowed, d.Class, d.Reason, d.Code} }
+func outcomeOf(d Decision) wantedOutcome { return wantedOutcome{d.Allowed, d.Class, d.Reason, d.Code} }
 
 // setting of a row: the objects beside the XR in steady state.
 type setting struct {
 	xr   []fx.Mod
 	opts Options
-	prep func(*world)
+	prep func(*memoryWorld)
 }
 
-func (s setting) world() *world {
+func (s setting) world() *memoryWorld {
 	w := newWorld()
 	w.add(fx.With(fx.Composite(), s.xr...))
 	if s.prep != nil {
@@ -47,8 +47,8 @@ const (
 	freezeValue = `{"user":"bob","message":"audit","at":"2026-01-02T00:00:00Z"}`
 )
 
-func gone(w *world)       { w.live = nil }
-func unreadable(w *world) { w.err = errors.New("connection refused") }
+func gone(w *memoryWorld)       { w.live = nil }
+func unreadable(w *memoryWorld) { w.err = errors.New("connection refused") }
 
 // The decision table, row by row, under enforce and log
 // (KR-04-08, KR-04-09, KR-04-10, KR-04-15, KR-05-00, KR-05-01, KR-05-02, KR-05-03, KR-05-04,
@@ -60,9 +60,9 @@ func TestRows(t *testing.T) {
 		unstructured.RemoveNestedField(o.Object, "status")
 	}
 	update := func(mods ...fx.Mod) *Request {
-		return request(Update, fx.Instance(), append([]fx.Mod{fx.Resize("l")}, mods...)...)
+		return byCrossplane(Update, fx.Instance(), append([]fx.Mod{fx.Resize("l")}, mods...)...)
 	}
-	same := func(o outcome) [2]outcome { return [2]outcome{o, o} }
+	same := func(o wantedOutcome) [2]wantedOutcome { return [2]wantedOutcome{o, o} }
 	orphan := fx.Annotate(v1alpha1.AnnotationKeyDeletion, "orphan")
 
 	cases := map[string]struct {
@@ -70,41 +70,41 @@ func TestRows(t *testing.T) {
 		setting setting
 		req     *Request
 		// want under enforce and under log.
-		want [2]outcome
+		want [2]wantedOutcome
 	}{
 		"0 DeleteMR": {reason: "the deletion of the external resource is decided first, for every user", setting: setting{},
-			req:  by(request(Delete, fx.Instance()), fx.Alice, ""),
-			want: [2]outcome{refused("", ReasonExternalDeletion, 403), refused("", ReasonExternalDeletion, 403)}},
+			req:  by(byCrossplane(Delete, fx.Instance()), fx.Alice, ""),
+			want: [2]wantedOutcome{refused("", ReasonExternalDeletion, 403), refused("", ReasonExternalDeletion, 403)}},
 		"0 DeleteMRComponent": {reason: "our own components too", setting: setting{},
-			req: by(request(Delete, fx.Instance()), fx.GateController, ""), want: same(refused("", ReasonExternalDeletion, 403))},
+			req: by(byCrossplane(Delete, fx.Instance()), fx.GateController, ""), want: same(refused("", ReasonExternalDeletion, 403))},
 		"0 DeleteMROrphan": {reason: "it does not refuse: go on", setting: setting{},
-			req: by(request(Delete, fx.Instance(), orphan), fx.Alice, ""), want: same(allowed(ClassNewOrigin, ReasonNewOrigin))},
+			req: by(byCrossplane(Delete, fx.Instance(), orphan), fx.Alice, ""), want: same(allowed(ClassNewOrigin, ReasonNewOrigin))},
 		"1 Component": {reason: "written by one of ours", setting: setting{xr: []fx.Mod{frozen}},
 			req: by(update(), fx.GateController, "kausality"), want: same(allowed("", ReasonComponent))},
 		"1 NoChange": {reason: "no desired-state change", setting: setting{xr: []fx.Mod{frozen}},
-			req: request(Update, fx.Instance(), fx.Annotate("a", "b")), want: same(allowed("", ReasonNoChange))},
+			req: byCrossplane(Update, fx.Instance(), fx.Annotate("a", "b")), want: same(allowed("", ReasonNoChange))},
 		"1 StatusChange": {reason: "the status is no desired state", setting: setting{xr: []fx.Mod{frozen}},
-			req: request(Update, fx.Instance(), fx.Set("m", "status", "atProvider", "size")), want: same(allowed("", ReasonNoChange))},
+			req: byCrossplane(Update, fx.Instance(), fx.Set("m", "status", "atProvider", "size")), want: same(allowed("", ReasonNoChange))},
 		"1 NoParent": {reason: "no controller parent", setting: setting{},
-			req: by(request(Update, fx.Composite(), fx.Set("l", "spec", "size")), fx.Alice, "kubectl"), want: same(allowed(ClassNewOrigin, ReasonNoParent))},
+			req: by(byCrossplane(Update, fx.Composite(), fx.Set("l", "spec", "size")), fx.Alice, "kubectl"), want: same(allowed(ClassNewOrigin, ReasonNoParent))},
 		"1 OwnerNoCtrl": {reason: "an owner without controller: true", setting: setting{},
-			req: by(request(Update, fx.With(fx.Instance(), plainOwner), fx.Resize("l")), fx.Alice, "kubectl"), want: same(allowed(ClassNewOrigin, ReasonNoParent))},
+			req: by(byCrossplane(Update, fx.With(fx.Instance(), plainOwner), fx.Resize("l")), fx.Alice, "kubectl"), want: same(allowed(ClassNewOrigin, ReasonNoParent))},
 		"1 BeingDeleted": {reason: "the object itself is being deleted", setting: setting{xr: []fx.Mod{frozen}},
-			req: request(Update, fx.With(fx.Instance(), fx.Deleting), fx.Resize("l")), want: same(allowed("", ReasonBeingDeleted))},
+			req: byCrossplane(Update, fx.With(fx.Instance(), fx.Deleting), fx.Resize("l")), want: same(allowed("", ReasonBeingDeleted))},
 		"2 Self": {reason: "late initialisation by the provider", setting: setting{xr: []fx.Mod{frozen}},
 			req: by(update(), fx.Provider, "provider"), want: same(allowed(ClassSelf, ReasonSelf))},
 		"3 NotFound": {reason: "Crossplane's own apply is 422", setting: setting{prep: gone}, req: update(),
-			want: [2]outcome{refused("", ReasonParentNotFound, 422), allowed("", ReasonParentNotFound)}},
+			want: [2]wantedOutcome{refused("", ReasonParentNotFound, 422), allowed("", ReasonParentNotFound)}},
 		"3 NotFoundOther": {reason: "422 for any user", setting: setting{prep: gone}, req: by(update(), fx.Alice, "kubectl"),
-			want: [2]outcome{refused("", ReasonParentNotFound, 422), allowed("", ReasonParentNotFound)}},
+			want: [2]wantedOutcome{refused("", ReasonParentNotFound, 422), allowed("", ReasonParentNotFound)}},
 		"3 OtherUID": {reason: "another UID is NotFound", setting: setting{xr: []fx.Mod{fx.Set("other", "metadata", "uid")}},
-			req: by(update(), fx.Alice, "kubectl"), want: [2]outcome{refused("", ReasonParentNotFound, 422), allowed("", ReasonParentNotFound)}},
+			req: by(update(), fx.Alice, "kubectl"), want: [2]wantedOutcome{refused("", ReasonParentNotFound, 422), allowed("", ReasonParentNotFound)}},
 		"3 NotFoundGCOrphan": {reason: "garbage collection must work: of what is to be left behind", setting: setting{prep: gone},
-			req: by(request(Delete, fx.Instance(), orphan), fx.Collector, ""), want: same(allowed("", ReasonParentNotFound))},
+			req: by(byCrossplane(Delete, fx.Instance(), orphan), fx.Collector, ""), want: same(allowed("", ReasonParentNotFound))},
 		"3 NotFoundGCClosed": {reason: "but a missing parent requests no deletion of what is outside", setting: setting{prep: gone},
-			req: by(request(Delete, fx.Instance()), fx.Collector, ""), want: same(refused("", ReasonExternalDeletion, 403))},
+			req: by(byCrossplane(Delete, fx.Instance()), fx.Collector, ""), want: same(refused("", ReasonExternalDeletion, 403))},
 		"4 Unreadable": {reason: "500: the controller retries", setting: setting{prep: unreadable},
-			req: by(update(), fx.Deployer, ""), want: [2]outcome{refused("", ReasonParentUnreadable, 500), allowed("", ReasonParentUnreadable)}},
+			req: by(update(), fx.Deployer, ""), want: [2]wantedOutcome{refused("", ReasonParentUnreadable, 500), allowed("", ReasonParentUnreadable)}},
 		"5 Deleting": {reason: "cleanup must finish, frozen or not", setting: setting{xr: []fx.Mod{xrDeleting, frozen}},
 			req: update(), want: same(allowed(ClassDrift, ReasonParentDeleted))},
 		"6 Frozen": {reason: "in both modes", setting: setting{xr: []fx.Mod{frozen}}, req: by(update(), fx.Deployer, ""),
@@ -151,21 +151,21 @@ func TestRows(t *testing.T) {
 			req: update(), want: same(allowed(ClassDrift, ReasonApproved))},
 		"11 ApprovalStale": {reason: "older than the intent",
 			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","mode":"generation","generation":4}]`)}},
-			req:     update(), want: [2]outcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
+			req:     update(), want: [2]wantedOutcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
 		"11 ApprovalBad": {reason: "what does not parse is absent",
 			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, "{")}}, req: update(),
-			want: [2]outcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
+			want: [2]wantedOutcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
 		"13 Drift": {reason: "an unrequested change", setting: setting{}, req: update(),
-			want: [2]outcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
+			want: [2]wantedOutcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
 		"13 DriftNoManager": {reason: "403 unless it is Crossplane's apply", setting: setting{}, req: by(update(), fx.Crossplane, ""),
-			want: [2]outcome{refused(ClassDrift, ReasonDrift, 403), allowed(ClassDrift, ReasonDriftLogged)}},
-		"13 DriftCreate": {reason: "creating is a change", setting: setting{}, req: request(Create, fx.Unmasked()),
-			want: [2]outcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
-		"13 DriftDelete": {reason: "deleting is one", setting: setting{}, req: request(Delete, fx.Instance(), orphan),
-			want: [2]outcome{refused(ClassDrift, ReasonDrift, 403), allowed(ClassDrift, ReasonDriftLogged)}},
+			want: [2]wantedOutcome{refused(ClassDrift, ReasonDrift, 403), allowed(ClassDrift, ReasonDriftLogged)}},
+		"13 DriftCreate": {reason: "creating is a change", setting: setting{}, req: byCrossplane(Create, fx.Unmasked()),
+			want: [2]wantedOutcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
+		"13 DriftDelete": {reason: "deleting is one", setting: setting{}, req: byCrossplane(Delete, fx.Instance(), orphan),
+			want: [2]wantedOutcome{refused(ClassDrift, ReasonDrift, 403), allowed(ClassDrift, ReasonDriftLogged)}},
 		"13 Snoozed": {reason: "snooze never changes a decision",
 			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeySnooze, "2027-01-01T00:00:00Z")}}, req: update(),
-			want: [2]outcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
+			want: [2]wantedOutcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
 	}
 	for name, tc := range cases {
 		for i, mode := range []v1alpha1.Mode{v1alpha1.ModeEnforce, v1alpha1.ModeLog} {
@@ -202,7 +202,7 @@ func plainOwner(o *unstructured.Unstructured) {
 func TestModeUnreadable(t *testing.T) {
 	w := setting{}.world()
 	e := &Evaluator{World: failingNamespaces{w}}
-	req := request(Update, fx.With(fx.Instance(), fx.Set("team", "metadata", "namespace")), fx.Resize("l"))
+	req := byCrossplane(Update, fx.With(fx.Instance(), fx.Set("team", "metadata", "namespace")), fx.Resize("l"))
 	if _, err := e.Evaluate(t.Context(), req); err == nil || !strings.Contains(err.Error(), "cannot read mode of namespace team") {
 		t.Errorf("got %v", err)
 	}
@@ -244,7 +244,7 @@ func TestModePrecedence(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := setting{}.world()
 			w.namespaces["team"] = tc.namespace
-			req := request(Update, tc.old, append(tc.change, fx.Resize("l"))...)
+			req := byCrossplane(Update, tc.old, append(tc.change, fx.Resize("l"))...)
 			if d := decide(t, w, Options{DefaultMode: tc.byDefault}, req); d.Mode != tc.want || d.Allowed == (tc.want == v1alpha1.ModeEnforce) {
 				t.Errorf("%s: want %s, got %s, allowed %t", tc.reason, tc.want, d.Mode, d.Allowed)
 			}
@@ -255,7 +255,7 @@ func TestModePrecedence(t *testing.T) {
 // One request cannot drop its parent either: the stored ownerReferences count (KR-04-12).
 func TestStoredParentCounts(t *testing.T) {
 	w := setting{}.world()
-	req := request(Update, fx.Instance(), fx.Resize("l"), func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) })
+	req := byCrossplane(Update, fx.Instance(), fx.Resize("l"), func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) })
 	if d := decide(t, w, enforced(), req); d.Allowed || d.Class != ClassDrift {
 		t.Errorf("got %+v", outcomeOf(d))
 	}
@@ -265,7 +265,7 @@ func TestStoredParentCounts(t *testing.T) {
 func TestComposedRefusalCode(t *testing.T) {
 	opts := enforced()
 	opts.ComposedRefusalCode = 403
-	if d := decide(t, setting{}.world(), opts, request(Update, fx.Instance(), fx.Resize("l"))); d.Code != 403 {
+	if d := decide(t, setting{}.world(), opts, byCrossplane(Update, fx.Instance(), fx.Resize("l"))); d.Code != 403 {
 		t.Errorf("--composed-refusal-status=403: got %d", d.Code)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/facts"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
@@ -57,10 +59,10 @@ type judgement struct {
 	cached   bool
 }
 
-// judge a deletion of an object whose approvals are on a holder, which may be the object
+// zJudge a deletion of an object whose approvals are on a holder, which may be the object
 // itself. The id is that of the holder, also where the object's own approvals are read.
-func (f *facts) judge(holder, object *parent.State, why string) judgement {
-	return judgement{holder: holder, object: object, set: approval.ParseAt(holder.Annotations, f.req.Time),
+func zJudge(f *facts.Facts, holder, object *parent.State, why string) judgement {
+	return judgement{holder: holder, object: object, set: approval.ParseAt(holder.Annotations, f.Req.Time),
 		id: identity.DeletionID(holder, object), why: why}
 }
 
@@ -71,18 +73,18 @@ func (ev *evaluation) externalDeletion() (verdict, error) {
 	var v verdict
 	var err error
 	switch {
-	case ev.req.Operation == Create || ev.req.Subresource != "":
-	case identity.IsDeleting(ev.req.OldObject):
-		if ev.req.Operation == Update && ev.kind.ManagementPolicies && ev.mode == v1alpha1.ModeEnforce {
+	case ev.Req.Operation == Create || ev.Req.Subresource != "":
+	case identity.IsDeleting(ev.Req.OldObject):
+		if ev.Req.Operation == Update && ev.Kind.ManagementPolicies && ev.Mode == v1alpha1.ModeEnforce {
 			v, ev.deletion, err = ev.terminatingDeletion()
 		}
-	case ev.req.Operation != Delete:
-	case ev.kind.ManagementPolicies:
+	case ev.Req.Operation != Delete:
+	case ev.Kind.ManagementPolicies:
 		v, ev.deletion = ev.managedDeletion()
-	case ev.kind.Role == parent.RoleComposite, ev.kind.Role == parent.RoleClaim:
+	case ev.Kind.Role == parent.RoleComposite, ev.Kind.Role == parent.RoleClaim:
 		v, ev.deletion, err = ev.compositeDeletion()
 	default:
-		what := external.Destroys(ev.req.OldObject.GroupVersionKind().GroupKind(), ev.req.OldObject.Object)
+		what := external.Destroys(ev.Req.OldObject.GroupVersionKind().GroupKind(), ev.Req.OldObject.Object)
 		if what != (external.Destruction{}) {
 			v, ev.deletion = ev.foreignDeletion(what)
 		}
@@ -93,7 +95,7 @@ func (ev *evaluation) externalDeletion() (verdict, error) {
 // managedDeletion decides about the external resource of a managed resource
 // (KR-08-10). A missing parent is no evidence that it was deleted (KR-13-03).
 func (ev *evaluation) managedDeletion() (verdict, deletion) {
-	mr := parent.Sum(ev.req.OldObject, ev.kind.Role)
+	mr := parent.Sum(ev.Req.OldObject, ev.Kind.Role)
 	if gating.StillDestroys(mr) {
 		return ev.refuse(refusal{code: 403, reason: ReasonExternalDeletion,
 			why: "its external resource is to be left behind, and its gate is still open to delete it", next: "It is being closed. Try again in a moment."}), deletion{}
@@ -103,8 +105,8 @@ func (ev *evaluation) managedDeletion() (verdict, deletion) {
 		return verdict{}, deletion{}
 	}
 	holder, terminating, cached := mr, false, false
-	if ev.hasParent {
-		switch p, err := ev.World.Parent(ev.ctx, ev.parentRef, ev.live); {
+	if ev.HasParent {
+		switch p, err := ev.World.Parent(ev.ctx, ev.ParentRef, ev.live); {
 		case err == nil:
 			cached, terminating = !ev.live, p.Deleting()
 			if ev.World.Guarded(p) { // else the approvals of the object itself count alone
@@ -116,32 +118,32 @@ func (ev *evaluation) managedDeletion() (verdict, deletion) {
 	}
 	decision := allowance.DeletionUndeclared
 	if terminating {
-		decision = ev.policySet().ExternalDeletion(ev.parentRef.GroupKind(), mr.GroupKind())
+		decision = ev.PolicySet().ExternalDeletion(ev.ParentRef.GroupKind(), mr.GroupKind())
 	}
 	if decision == allowance.DeletionOrphans {
 		d := deletion{cached: cached}
-		if ev.mode == v1alpha1.ModeEnforce || gating.WithholdsDelete(mr) {
+		if ev.Mode == v1alpha1.ModeEnforce || gating.WithholdsDelete(mr) {
 			d.orphans = []parent.Ref{mr.Ref}
 		}
 		return verdict{}, d
 	}
-	j := ev.judge(holder, mr, why)
-	j.blocked, j.byPolicy, j.mode, j.cached = []*parent.State{mr}, decision == allowance.DeletionAllowed, ev.mode, cached
+	j := zJudge(ev.Facts, holder, mr, why)
+	j.blocked, j.byPolicy, j.mode, j.cached = []*parent.State{mr}, decision == allowance.DeletionAllowed, ev.Mode, cached
 	return ev.blockedDeletion(j)
 }
 
 // compositeDeletion decides about all managed resources below a composite or Claim
 // (KR-08-12). One that enforces makes the decision one of mode enforce.
 func (ev *evaluation) compositeDeletion() (verdict, deletion, error) {
-	root := parent.Sum(ev.req.OldObject, ev.kind.Role)
+	root := parent.Sum(ev.Req.OldObject, ev.Kind.Role)
 	below, err := ev.World.Managed(ev.ctx, root)
 	if err != nil {
 		return ev.unlisted(root, err), deletion{}, nil
 	}
-	if ev.req.Orphans && ev.kind.Role == parent.RoleComposite {
+	if ev.Req.Orphans && ev.Kind.Role == parent.RoleComposite {
 		return ev.orphaningDeletion(root, below), deletion{}, nil
 	}
-	j := ev.judge(root, root, "")
+	j := zJudge(ev.Facts, root, root, "")
 	j.mode, j.byPolicy = v1alpha1.ModeEnforce, true
 	var names []string
 	var orphans []parent.Ref
@@ -152,7 +154,7 @@ func (ev *evaluation) compositeDeletion() (verdict, deletion, error) {
 		}
 		decision := allowance.DeletionUndeclared
 		if blocks {
-			decision = ev.policySet().ExternalDeletion(ev.governor(root, mr), mr.GroupKind())
+			decision = ev.PolicySet().ExternalDeletion(zGovernor(ev.Facts, root, mr), mr.GroupKind())
 		}
 		if decision == allowance.DeletionOrphans {
 			orphans = append(orphans, mr.Ref)
@@ -184,10 +186,10 @@ func (ev *evaluation) compositeDeletion() (verdict, deletion, error) {
 // it composes (of a Claim, Crossplane deletes the composite). What is decided on the
 // composite does not apply to the managed resources afterwards (KR-13-61).
 func (ev *evaluation) orphaningDeletion(root *parent.State, below []*parent.State) verdict {
-	if len(below) == 0 || ev.mode != v1alpha1.ModeEnforce {
+	if len(below) == 0 || ev.Mode != v1alpha1.ModeEnforce {
 		return verdict{}
 	}
-	freeze, err := ev.freezeOf(root)
+	freeze, err := ev.FreezeOf(ev.ctx, root, ev.live)
 	switch {
 	case err != nil:
 		return ev.refuse(unknownFreeze(err))
@@ -195,7 +197,7 @@ func (ev *evaluation) orphaningDeletion(root *parent.State, below []*parent.Stat
 		return ev.refuse(frozen(freeze))
 	}
 	if ev.Options.ApproverRBAC {
-		if r := ev.authorizeTo("a deletion that orphans the managed resources"); r != nil {
+		if r := authorizeTo(ev.ctx, ev.Facts, &ev.warnings, "a deletion that orphans the managed resources"); r != nil {
 			return ev.refuse(*r)
 		}
 	}
@@ -204,7 +206,7 @@ func (ev *evaluation) orphaningDeletion(root *parent.State, below []*parent.Stat
 
 // unlisted is the verdict where the managed resources below cannot be listed.
 func (ev *evaluation) unlisted(root *parent.State, err error) verdict {
-	if ev.mode == v1alpha1.ModeLog {
+	if ev.Mode == v1alpha1.ModeLog {
 		ev.warnings.add(fmt.Sprintf("cannot list the managed resources below %s: %v", identity.Describe(root.Ref), err))
 		return verdict{}
 	}
@@ -215,7 +217,7 @@ func (ev *evaluation) unlisted(root *parent.State, err error) verdict {
 // blocks reports whether a managed resource below prevents the deletion: it would
 // be orphaned, and its mode is enforce or our mask is still there.
 func (ev *evaluation) blocks(mr *parent.State) (bool, error) {
-	mode, invalid, err := ev.modeOf(ev.ctx, mr.Annotations[v1alpha1.AnnotationKeyMode], mr.Namespace, ev.World.Settings(mr.Ref, mr.Labels))
+	mode, invalid, err := ev.ModeOf(ev.ctx, mr.Annotations[v1alpha1.AnnotationKeyMode], mr.Namespace, ev.World.Settings(mr.Ref, mr.Labels))
 	if err != nil {
 		return false, err
 	}
@@ -227,19 +229,19 @@ func (ev *evaluation) blocks(mr *parent.State) (bool, error) {
 // the mode is log.
 func (ev *evaluation) blockedDeletion(j judgement) (verdict, deletion) {
 	d := deletion{id: j.id, cached: j.cached}
-	kind := ev.kindOf(j.holder)
+	kind := ev.KindOf(j.holder)
 	r := refusal{code: 403, reason: ReasonExternalDeletion, why: j.why, suggestion: identity.ApproveCommand(j.holder.Ref, kind, j.id)}
-	use := ev.use(j.id)
-	poll := ev.pollOf(ev.destroying(ev.ctx, j.blocked), ev.deleters)
+	use := zUse(ev.Facts, j.id)
+	poll := pollOf(ev.Facts, zDestroying(ev.ctx, ev.Facts, j.blocked), func() []string { return zDeleters(ev.Facts) })
 	lacks := poll.lacks()
 	m, ok := gating.DeletionApproval(j.holder, j.object, j.set, approval.Query{Digests: []string{j.id}, Use: use, Lacks: lacks})
 	votes, lacking := j.set.Tally(approval.Query{Digests: []string{j.id}, Lacks: lacks})
 	if lacking != "" {
 		r.why += "; " + lacking
 	}
-	if ok && ev.kind.ManagementPolicies && mask.Gives(j.object.ManagementPolicies, v1alpha1.VerbDelete) {
+	if ok && ev.Kind.ManagementPolicies && mask.Gives(j.object.ManagementPolicies, v1alpha1.VerbDelete) {
 		if d.approved = true; m.NeedsClaim() {
-			d.claim = ev.claim(j.holder, j.set, m.Entry, use)
+			d.claim = zClaim(ev.Facts, j.holder, j.set, m.Entry, use)
 		}
 		return verdict{}, d
 	}
@@ -256,16 +258,16 @@ func (ev *evaluation) blockedDeletion(j judgement) (verdict, deletion) {
 		r.next = "To approve that deletion: " + r.suggestion
 	case j.set.Waits(approval.Query{Digests: []string{j.id}, Lacks: lacks}):
 		r.next = afterOpening
-		d.report, d.suggestion = ev.deletionReport(j), r.suggestion
+		d.report, d.suggestion = deletionReport(ev.Facts, j), r.suggestion
 		d.report.Votes, d.report.Lacks = votes, lacking
 	default:
 		r.next = fmt.Sprintf("To delete the external resource with it, approve and try again: %s . To leave it behind on purpose: kubectl annotate %s %s=%s",
-			r.suggestion, identity.Target(j.blocked[0].Ref, ev.kindOf(j.blocked[0])), v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)
-		d.report, d.suggestion = ev.deletionReport(j), r.suggestion
+			r.suggestion, identity.Target(j.blocked[0].Ref, ev.KindOf(j.blocked[0])), v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)
+		d.report, d.suggestion = deletionReport(ev.Facts, j), r.suggestion
 		d.report.Votes, d.report.Lacks = votes, lacking
 	}
 	if j.mode == v1alpha1.ModeLog && !slices.ContainsFunc(j.blocked, gating.WithholdsDelete) {
-		ev.warnings.add(ev.message(r))
+		ev.warnings.add(zMessage(ev.Facts, r))
 		return verdict{}, d
 	}
 	v := ev.refuse(r)
@@ -283,7 +285,7 @@ func (j judgement) inMode(v verdict) verdict {
 // stops is the refusal by a freeze or rejection that keeps the gates closed for an
 // approved deletion; nil for none.
 func (ev *evaluation) stops(j judgement) *refusal {
-	freeze, err := ev.freezeOf(j.holder)
+	freeze, err := ev.FreezeOf(ev.ctx, j.holder, ev.live)
 	var r refusal
 	switch rejected := gating.DeletionRejected(j.holder, j.set, j.blocked); {
 	case err != nil:
@@ -291,7 +293,7 @@ func (ev *evaluation) stops(j judgement) *refusal {
 	case freeze != nil:
 		r = frozen(freeze)
 	case rejected != nil:
-		r = rejection(j.holder.Ref, ev.kindOf(j.holder), *rejected)
+		r = rejection(j.holder.Ref, ev.KindOf(j.holder), *rejected)
 	default:
 		return nil
 	}
@@ -304,40 +306,40 @@ func unknownFreeze(err error) refusal {
 }
 
 // deletionReport of a deletion that would orphan or destroy an external resource.
-func (f *facts) deletionReport(j judgement) *Report {
+func deletionReport(f *facts.Facts, j judgement) *Report {
 	cause := "deletion"
-	if u := f.req.User.Name; u != "" {
+	if u := f.Req.User.Name; u != "" {
 		cause += " by " + u
 	}
-	report := f.destructionReport(j, cause)
-	report.Repeat = f.carriesOut(j.holder)
+	report := destructionReport(f, j, cause)
+	report.Repeat = carriesOut(f, j.holder)
 	return report
 }
 
 // destructionReport of a deletion with a cause, on the holder of the approvals.
-func (f *facts) destructionReport(j judgement, cause string) *Report {
+func destructionReport(f *facts.Facts, j judgement, cause string) *Report {
 	intent, _ := trace.Intent(j.holder)
-	return f.report(v1alpha1.DriftSpec{
+	return zReport(f, v1alpha1.DriftSpec{
 		ID: j.id, Relation: v1alpha1.RelationExternal, Intent: intent.Generation, Cause: cause,
-		SuggestedApproval: identity.ApproveCommand(j.holder.Ref, f.kindOf(j.holder), j.id),
+		SuggestedApproval: identity.ApproveCommand(j.holder.Ref, f.KindOf(j.holder), j.id),
 	}, j.holder, j.set)
 }
 
 // carriesOut reports whether the DELETE comes from a user that carries out the
 // decisions of others: the garbage collector, the namespace controller, Crossplane.
-func (f *facts) carriesOut(holder *parent.State) bool {
+func carriesOut(f *facts.Facts, holder *parent.State) bool {
 	if holder.Role != parent.RoleComposite && holder.Role != parent.RoleClaim {
-		return f.req.User.IsGarbageCollection()
+		return f.Req.User.IsGarbageCollection()
 	}
 	known := subject.ControllersOf(holder.Annotations)
-	return f.req.User.IsGarbageCollection() || f.isRecorded(holder.Ref, known) || known.HasHash(f.hash())
+	return f.Req.User.IsGarbageCollection() || isRecorded(f, holder.Ref, known) || known.HasHash(f.Hash())
 }
 
-// governor is the kind whose policies apply to a managed resource below what is
+// zGovernor is the kind whose policies apply to a managed resource below what is
 // deleted: that of the object itself, or of the managed resource's own parent
 // where no policy targets the object's kind.
-func (f *facts) governor(root, mr *parent.State) schema.GroupKind {
-	if len(f.policySet().Of(root.GroupKind())) > 0 || mr.Parent.Name == "" {
+func zGovernor(f *facts.Facts, root, mr *parent.State) schema.GroupKind {
+	if len(f.PolicySet().Of(root.GroupKind())) > 0 || mr.Parent.Name == "" {
 		return root.GroupKind()
 	}
 	return mr.Parent.GroupKind()

@@ -33,7 +33,7 @@ func TestDeleteForeign(t *testing.T) {
 		reason string
 		object *unstructured.Unstructured
 		opts   Options
-		want   outcome
+		want   wantedOutcome
 	}{
 		"Destroys": {reason: "it destroys without the approval of a plan", object: destroying(), opts: enforced(), want: refuse},
 		"Leaves": {reason: "its author leaves the resources behind", object: fx.Terraform(nil), opts: enforced(),
@@ -62,7 +62,7 @@ func TestDeleteForeign(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			d := decide(t, setting{}.world(), tc.opts, by(request(Delete, tc.object), fx.Alice, ""))
+			d := decide(t, setting{}.world(), tc.opts, by(byCrossplane(Delete, tc.object), fx.Alice, ""))
 			if got := outcomeOf(d); got != tc.want {
 				t.Errorf("%s: want %+v, got %+v: %s", tc.reason, tc.want, got, d.Message)
 			}
@@ -76,18 +76,18 @@ func TestDeleteForeign(t *testing.T) {
 // What the message suggests lets exactly this deletion pass, once.
 func TestDeleteForeignSuggested(t *testing.T) {
 	for _, o := range []*unstructured.Unstructured{destroying(), application("resources-finalizer.argocd.argoproj.io")} {
-		refusal := decide(t, setting{}.world(), enforced(), by(request(Delete, o), fx.Alice, ""))
+		refusal := decide(t, setting{}.world(), enforced(), by(byCrossplane(Delete, o), fx.Alice, ""))
 		if refusal.Report == nil || refusal.Report.Drift.Relation != v1alpha1.RelationExternal || !strings.Contains(refusal.Message, refusal.Suggestion) ||
 			!strings.Contains(refusal.Message, "To leave it behind, first: kubectl patch") {
 			t.Fatalf("%+v", refusal)
 		}
 		fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+refusal.ID, "once")(o)
-		d := decide(t, setting{}.world(), enforced(), by(request(Delete, o), fx.Alice, ""))
+		d := decide(t, setting{}.world(), enforced(), by(byCrossplane(Delete, o), fx.Alice, ""))
 		if !d.Allowed || d.Claim == nil {
 			t.Errorf("%s: %+v", o.GetKind(), d)
 		}
 		fx.Annotate(v1alpha1.AnnotationKeyClaims, strings.Replace(d.Claim.Value, `"pending"`, `"used"`, 1))(o)
-		if again := decide(t, setting{}.world(), enforced(), by(request(Delete, o), fx.Alice, "")); again.Allowed {
+		if again := decide(t, setting{}.world(), enforced(), by(byCrossplane(Delete, o), fx.Alice, "")); again.Allowed {
 			t.Errorf("%s: used twice", o.GetKind())
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kausality-io/function-kausality/admission/facts"
+
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/external"
@@ -19,24 +21,24 @@ import (
 // is deleted, and has no managementPolicies to hold it: the deletion needs an
 // approval. No gate opens before; the deletion itself passes (KR-08-42).
 func (ev *evaluation) foreignDeletion(what external.Destruction) (verdict, deletion) {
-	o := parent.Sum(ev.req.OldObject, ev.kind.Role)
+	o := parent.Sum(ev.Req.OldObject, ev.Kind.Role)
 	holder, cached := ev.holderFor(o)
-	j := ev.judge(holder, o, what.Why)
-	j.mode, j.cached = ev.mode, cached
+	j := zJudge(ev.Facts, holder, o, what.Why)
+	j.mode, j.cached = ev.Mode, cached
 	d := deletion{id: j.id, cached: cached}
 	if ev.policyDestroys() {
 		return verdict{}, d
 	}
-	if d.approved, d.claim = ev.destructionApproved(ev.ctx, j, what.Verb); d.approved {
+	if d.approved, d.claim = destructionApproved(ev.ctx, ev.Facts, j, what.Verb); d.approved {
 		return verdict{}, d
 	}
-	suggestion := identity.ApproveCommand(holder.Ref, ev.kindOf(holder), j.id)
+	suggestion := identity.ApproveCommand(holder.Ref, ev.KindOf(holder), j.id)
 	r := refusal{code: 403, reason: ReasonExternalDeletion, why: what.Why, suggestion: suggestion,
 		next: fmt.Sprintf("To delete all of that, approve and try again: %s . To leave it behind, first: kubectl patch %s %s",
-			suggestion, identity.Target(o.Ref, ev.kindOf(o)), what.Otherwise)}
-	d.report, d.suggestion = ev.destructionReport(j, ev.causeOf(holder)), suggestion
-	if ev.mode == v1alpha1.ModeLog {
-		ev.warnings.add(ev.message(r))
+			suggestion, identity.Target(o.Ref, ev.KindOf(o)), what.Otherwise)}
+	d.report, d.suggestion = destructionReport(ev.Facts, j, zCauseOf(ev.Facts, holder)), suggestion
+	if ev.Mode == v1alpha1.ModeLog {
+		ev.warnings.add(zMessage(ev.Facts, r))
 		return verdict{}, d
 	}
 	return ev.refuse(r), d
@@ -46,23 +48,23 @@ func (ev *evaluation) foreignDeletion(what external.Destruction) (verdict, delet
 // destroys, by an External verb of the object's system: its parent is being deleted
 // (KR-06-12, KR-08-50). A missing parent is no evidence that it was deleted.
 func (ev *evaluation) policyDestroys() bool {
-	if !ev.hasParent {
+	if !ev.HasParent {
 		return false
 	}
-	p, err := ev.World.Parent(ev.ctx, ev.parentRef, ev.live)
+	p, err := ev.World.Parent(ev.ctx, ev.ParentRef, ev.live)
 	if terminating := err == nil && p.Deleting() || errors.Is(err, ErrDeleted); !terminating {
 		return false
 	}
-	return ev.policySet().ExternalDeletion(ev.parentRef.GroupKind(), ev.req.Kind.GroupKind()) == allowance.DeletionAllowed
+	return ev.PolicySet().ExternalDeletion(ev.ParentRef.GroupKind(), ev.Req.Kind.GroupKind()) == allowance.DeletionAllowed
 }
 
 // holderFor is where approvals of the deletion of an object are read: its parent where that
 // exists and is guarded, else the object itself. cached: the parent was read from a cache.
 func (ev *evaluation) holderFor(o *parent.State) (holder *parent.State, cached bool) {
-	if !ev.hasParent {
+	if !ev.HasParent {
 		return o, false
 	}
-	p, err := ev.World.Parent(ev.ctx, ev.parentRef, ev.live)
+	p, err := ev.World.Parent(ev.ctx, ev.ParentRef, ev.live)
 	switch {
 	case err != nil:
 		return o, false
@@ -75,7 +77,7 @@ func (ev *evaluation) holderFor(o *parent.State) (holder *parent.State, cached b
 // destructionApproved reports whether the object's own approvals or its parent's
 // allow the deletion, by Crossplane's verb or the system's, with the claim of a
 // once approval.
-func (f *facts) destructionApproved(ctx context.Context, j judgement, verb v1alpha1.Verb) (bool, *identity.ClaimEffect) {
+func destructionApproved(ctx context.Context, f *facts.Facts, j judgement, verb v1alpha1.Verb) (bool, *identity.ClaimEffect) {
 	apiVersion, kind := j.object.ToAPIVersionAndKind()
 	hop, _ := trace.Intent(j.holder)
 	intent := hop.Generation
@@ -83,17 +85,17 @@ func (f *facts) destructionApproved(ctx context.Context, j judgement, verb v1alp
 		intent = gating.RecordedIntent(j.object.Annotations)
 	}
 	for _, v := range []v1alpha1.Verb{v1alpha1.VerbDelete, verb} {
-		use := f.use(j.id)
+		use := zUse(f, j.id)
 		m, ok := j.set.Approved(approval.Query{
 			APIVersion: apiVersion, Kind: kind, Name: j.object.Name, Resource: j.object.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
 			Relation: v1alpha1.RelationExternal, Verbs: []v1alpha1.Verb{v}, Digests: []string{j.id}, Intent: intent, Use: use,
-			Lacks: f.pollOf(f.destroying(ctx, []*parent.State{j.object}), f.deleters).lacks(),
+			Lacks: pollOf(f, zDestroying(ctx, f, []*parent.State{j.object}), func() []string { return zDeleters(f) }).lacks(),
 		})
 		switch {
 		case !ok:
 			continue
 		case m.NeedsClaim():
-			return true, f.claim(j.holder, j.set, m.Entry, use)
+			return true, zClaim(f, j.holder, j.set, m.Entry, use)
 		}
 		return true, nil
 	}

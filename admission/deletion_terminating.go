@@ -13,14 +13,14 @@ import (
 // was approved, if anything, is not that deletion. The approval is used by the change itself,
 // no gate opens before.
 func (ev *evaluation) terminatingDeletion() (verdict, deletion, error) {
-	was, mr := parent.Sum(ev.req.OldObject, ev.kind.Role), parent.Sum(ev.req.Object, ev.kind.Role)
+	was, mr := parent.Sum(ev.Req.OldObject, ev.Kind.Role), parent.Sum(ev.Req.Object, ev.Kind.Role)
 	var why string
 	switch {
 	case !gating.Destroys(mr):
 		return verdict{}, deletion{}, nil
-	case ev.retarget: // (KR-13-18)
+	case ev.Retarget: // (KR-13-18)
 		why = "it is being deleted, and its provider would delete that external resource instead"
-		if own, err := ev.ownController(); own || err != nil {
+		if own, err := ownController(ev.ctx, ev.Facts); own || err != nil {
 			return verdict{}, deletion{}, err
 		}
 	case !gating.Destroys(was) && !ev.keepsPolicies(): // (KR-13-60)
@@ -29,8 +29,8 @@ func (ev *evaluation) terminatingDeletion() (verdict, deletion, error) {
 		return verdict{}, deletion{}, nil
 	}
 	holder, cached := ev.holderFor(mr)
-	j := ev.judge(holder, mr, why)
-	j.blocked, j.mode, j.cached, j.terminating = []*parent.State{mr}, ev.mode, cached, true
+	j := zJudge(ev.Facts, holder, mr, why)
+	j.blocked, j.mode, j.cached, j.terminating = []*parent.State{mr}, ev.Mode, cached, true
 	v, d := ev.blockedDeletion(j)
 	return v, d, nil
 }
@@ -39,10 +39,10 @@ func (ev *evaluation) terminatingDeletion() (verdict, deletion, error) {
 // is being deleted are kept (KR-08-14): a re-apply of its author's value, or a write by a
 // controller.
 func (ev *evaluation) keepsPolicies() bool {
-	p := ev.policies
-	if p.remembered && slices.Equal(p.incoming, p.before) {
+	p := ev.Desired
+	if p.Remembered && slices.Equal(p.Incoming, p.Before) {
 		return true
 	}
-	return !slices.Equal(p.incoming, p.stored) &&
-		(subject.IsComposedApply(ev.manager) || ev.World.Component(ev.req.User, ev.req.FieldManager) || ev.metadataByController())
+	return !slices.Equal(p.Incoming, p.Stored) &&
+		(subject.IsComposedApply(ev.Manager) || ev.World.Component(ev.Req.User, ev.Req.FieldManager) || metadataByController(ev.ctx, ev.Facts))
 }

@@ -47,7 +47,7 @@ func TestTerminatingDeletion(t *testing.T) {
 			if tc.user.Name == "" {
 				tc.user, tc.manager = fx.Alice, "kubectl"
 			}
-			d := decide(t, setting{}.world(), tc.opts, by(request(Update, tc.before, tc.mods...), tc.user, tc.manager))
+			d := decide(t, setting{}.world(), tc.opts, by(byCrossplane(Update, tc.before, tc.mods...), tc.user, tc.manager))
 			if d.Allowed != tc.want {
 				t.Fatalf("%s: allowed %t (%s): %s", tc.reason, d.Allowed, d.Reason, d.Message)
 			}
@@ -58,7 +58,7 @@ func TestTerminatingDeletion(t *testing.T) {
 				t.Errorf("%s: %s: %s", tc.reason, d.Reason, d.Message)
 			}
 			approved := setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+d.ID, "once")}}.world()
-			if d := decide(t, approved, tc.opts, by(request(Update, tc.before, tc.mods...), tc.user, tc.manager)); !d.Allowed || d.Claim == nil {
+			if d := decide(t, approved, tc.opts, by(byCrossplane(Update, tc.before, tc.mods...), tc.user, tc.manager)); !d.Allowed || d.Claim == nil {
 				t.Errorf("%s, approved: %s, claim %v", tc.reason, d.Message, d.Claim)
 			}
 		})

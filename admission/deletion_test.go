@@ -36,7 +36,7 @@ func TestDeleteManaged(t *testing.T) {
 		user   subject.User
 		xr     []fx.Mod
 		opts   Options
-		want   outcome
+		want   wantedOutcome
 	}{
 		"Closed": {reason: "it would orphan", mr: fx.Instance(), user: fx.Alice, opts: enforced(), want: refuse},
 		"ClosedGC": {reason: "for every user: the garbage collector", mr: fx.Instance(), user: fx.Collector, opts: enforced(),
@@ -85,7 +85,7 @@ func TestDeleteManaged(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			d := decide(t, setting{xr: tc.xr}.world(), tc.opts, by(request(Delete, tc.mr), tc.user, ""))
+			d := decide(t, setting{xr: tc.xr}.world(), tc.opts, by(byCrossplane(Delete, tc.mr), tc.user, ""))
 			if got := outcomeOf(d); got != tc.want {
 				t.Errorf("%s: want %+v, got %+v: %s", tc.reason, tc.want, got, d.Message)
 			}
@@ -102,7 +102,7 @@ func TestDeleteManaged(t *testing.T) {
 
 // An approval of the deletion opens the gate first; the retry passes (KR-08-10).
 func TestDeleteManagedApproved(t *testing.T) {
-	refusal := decide(t, setting{}.world(), enforced(), by(request(Delete, fx.Instance()), fx.Alice, ""))
+	refusal := decide(t, setting{}.world(), enforced(), by(byCrossplane(Delete, fx.Instance()), fx.Alice, ""))
 	if refusal.Report == nil || refusal.Report.Drift.Relation != v1alpha1.RelationExternal || refusal.Report.Drift.ID != refusal.ID {
 		t.Fatalf("got report %+v", refusal.Report)
 	}
@@ -112,21 +112,21 @@ func TestDeleteManagedApproved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := setting{xr: []fx.Mod{fx.Annotate(key[0], key[1])}}.world()
-			closed := decide(t, w, enforced(), by(request(Delete, fx.Instance()), fx.Alice, ""))
+			closed := decide(t, w, enforced(), by(byCrossplane(Delete, fx.Instance()), fx.Alice, ""))
 			if closed.Allowed || !strings.Contains(closed.Message, "it is approved, and the gate is being opened") || closed.Claim != nil || closed.Report != nil {
 				t.Errorf("closed: %+v: %s", outcomeOf(closed), closed.Message)
 			}
-			if d := decide(t, w, enforced(), by(request(Delete, fx.With(fx.Instance(), open)), fx.Alice, "")); !d.Allowed || d.Claim != nil {
+			if d := decide(t, w, enforced(), by(byCrossplane(Delete, fx.With(fx.Instance(), open)), fx.Alice, "")); !d.Allowed || d.Claim != nil {
 				t.Errorf("opened: %+v, claim %v", outcomeOf(d), d.Claim)
 			}
-			bare := decide(t, w, enforced(), by(request(Delete, fx.Unmasked()), fx.Alice, ""))
+			bare := decide(t, w, enforced(), by(byCrossplane(Delete, fx.Unmasked()), fx.Alice, ""))
 			if !bare.Allowed || bare.Claim == nil {
 				t.Errorf("never masked: %+v, claim %v: %s", outcomeOf(bare), bare.Claim, bare.Message)
 			}
 		})
 	}
 	child := setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}}.world()
-	if d := decide(t, child, enforced(), by(request(Delete, fx.Instance()), fx.Alice, "")); d.Allowed {
+	if d := decide(t, child, enforced(), by(byCrossplane(Delete, fx.Instance()), fx.Alice, "")); d.Allowed {
 		t.Error("approving the object's deletion does not approve that of the cloud resource")
 	}
 }
@@ -176,7 +176,7 @@ func TestDeleteComposite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := setting{}.world()
 			w.managed, w.managedErr = tc.below, tc.err
-			d := decide(t, w, tc.opts, by(request(Delete, fx.Composite()), fx.Alice, ""))
+			d := decide(t, w, tc.opts, by(byCrossplane(Delete, fx.Composite()), fx.Alice, ""))
 			if d.Allowed != tc.want {
 				t.Errorf("%s: allowed %t (%s): %s", tc.reason, d.Allowed, d.Reason, d.Message)
 			}
@@ -200,7 +200,7 @@ func TestDeleteCompositeOrphans(t *testing.T) {
 		w.managed = []*parent.State{parent.Sum(fx.Instance(), parent.RoleManaged)}
 		xr := fx.Composite()
 		w.kinds[xr.GroupVersionKind().GroupKind()] = identity.Kind{Role: role}
-		r := by(request(Delete, xr), fx.Alice, "")
+		r := by(byCrossplane(Delete, xr), fx.Alice, "")
 		r.Orphans = true
 		if d := decide(t, w, enforced(), r); d.Allowed != (role == parent.RoleComposite) {
 			t.Errorf("%v: %+v: %s", role, outcomeOf(d), d.Message)
@@ -216,7 +216,7 @@ func TestOrphaningEvadesNothing(t *testing.T) {
 	remove := func(o evaluating, below []*parent.State, mods ...fx.Mod) Decision {
 		w := setting{}.world()
 		w.managed = below
-		r := by(request(Delete, fx.With(fx.Composite(), mods...)), fx.Alice, "")
+		r := by(byCrossplane(Delete, fx.With(fx.Composite(), mods...)), fx.Alice, "")
 		r.Orphans = true
 		return decide(t, w, o, r)
 	}
@@ -241,18 +241,18 @@ func TestOrphaningEvadesNothing(t *testing.T) {
 func TestDeleteCompositeApproved(t *testing.T) {
 	w := setting{}.world()
 	w.managed = []*parent.State{parent.Sum(fx.Instance(), parent.RoleManaged)}
-	refusal := decide(t, w, enforced(), by(request(Delete, fx.Composite()), fx.Alice, ""))
+	refusal := decide(t, w, enforced(), by(byCrossplane(Delete, fx.Composite()), fx.Alice, ""))
 	xr := annotatedBy(t, fx.Composite(), refusal.Suggestion)
 	if _, ok := approval.Parse(xr.GetAnnotations()).Approved(approval.Query{Digests: []string{identity.DeletionID(parent.Sum(xr,
 		parent.RoleComposite), parent.Sum(xr, parent.RoleComposite))}, Intent: 5}); !ok {
 		t.Errorf("the gate does not find the approval %s", refusal.Suggestion)
 	}
-	d := decide(t, w, enforced(), by(request(Delete, xr), fx.Alice, ""))
+	d := decide(t, w, enforced(), by(byCrossplane(Delete, xr), fx.Alice, ""))
 	if d.Allowed || !strings.Contains(d.Message, "it is approved, and the gate is being opened") {
 		t.Errorf("approved, not yet open: %+v: %s", outcomeOf(d), d.Message)
 	}
 	w.managed = []*parent.State{parent.Sum(fx.With(fx.Instance(), open), parent.RoleManaged)}
-	if d := decide(t, w, enforced(), by(request(Delete, xr), fx.Alice, "")); !d.Allowed {
+	if d := decide(t, w, enforced(), by(byCrossplane(Delete, xr), fx.Alice, "")); !d.Allowed {
 		t.Errorf("all open: %+v: %s", outcomeOf(d), d.Message)
 	}
 }

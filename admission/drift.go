@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/facts"
+
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/gating"
@@ -30,10 +32,10 @@ const maxUnevaluated = 3
 
 // query of the parent's approvals about this change.
 func (ev *evaluation) query() approval.Query {
-	return *ev.question.get(func() approval.Query {
-		use := ev.use(ev.class.id)
+	return *ev.question.Get(func() approval.Query {
+		use := zUse(ev.Facts, ev.class.id)
 		return approval.Query{
-			APIVersion: use.Child.APIVersion, Kind: use.Child.Kind, Name: use.Child.Name, Resource: ev.req.Resource(),
+			APIVersion: use.Child.APIVersion, Kind: use.Child.Kind, Name: use.Child.Name, Resource: ev.Req.Resource(),
 			Relation: v1alpha1.RelationControllerChild, Digests: []string{ev.class.id}, Intent: ev.approvedSince(),
 			Use: use, Lacks: ev.poll().lacks(),
 		}
@@ -42,18 +44,18 @@ func (ev *evaluation) query() approval.Query {
 
 // poll about the change.
 func (ev *evaluation) poll() *poll {
-	return *ev.polled.get(func() *poll { return ev.pollOf(ev.voted(), ev.authors) })
+	return *ev.polled.Get(func() *poll { return pollOf(ev.Facts, ev.voted(), ev.authors) })
 }
 
-// use of an approval by this request.
-func (f *facts) use(digest string) approval.Use {
-	ref := f.req.Ref()
+// zUse of an approval by this request.
+func zUse(f *facts.Facts, digest string) approval.Use {
+	ref := f.Req.Ref()
 	apiVersion, kind := ref.ToAPIVersionAndKind()
 	child := v1alpha1.ClaimChild{APIVersion: apiVersion, Kind: kind, Namespace: ref.Namespace, Name: ref.Name}
-	if old := f.req.OldObject; old != nil {
+	if old := f.Req.OldObject; old != nil {
 		child.UID, child.Version = old.GetUID(), identity.Version(old)
 	}
-	return approval.Use{Child: child, Digest: digest, User: f.id(), Claim: f.req.Claim(), Stale: settling.StaleClaims(f.req.Time)}
+	return approval.Use{Child: child, Digest: digest, User: f.ID(), Claim: f.Req.Claim(), Stale: settling.StaleClaims(f.Req.Time)}
 }
 
 // rejected refuses drift that a rejection on the parent matches (KR-05-09).
@@ -62,7 +64,7 @@ func (ev *evaluation) rejected() (verdict, error) {
 	if !ok {
 		return verdict{}, nil
 	}
-	v := ev.refuse(rejection(ev.parent().Ref, ev.kindOf(ev.parent()), r))
+	v := ev.refuse(rejection(ev.parent().Ref, ev.KindOf(ev.parent()), r))
 	v.Resolution = ResolutionRejected
 	return v, nil
 }
@@ -70,8 +72,8 @@ func (ev *evaluation) rejected() (verdict, error) {
 // approved allows drift that an approval on the parent matches. An open gate for
 // Delete approves the deletion of its managed resource (KR-05-11).
 func (ev *evaluation) approved() (verdict, error) {
-	if ev.deletion.approved || ev.req.Operation == Delete && ev.kind.ManagementPolicies &&
-		gating.IsOpenFor(ev.req.OldObject.GetAnnotations(), v1alpha1.VerbDelete) {
+	if ev.deletion.approved || ev.Req.Operation == Delete && ev.Kind.ManagementPolicies &&
+		gating.IsOpenFor(ev.Req.OldObject.GetAnnotations(), v1alpha1.VerbDelete) {
 		v := ev.allow(ReasonApproved)
 		v.Resolution = ResolutionApproved
 		return v, nil
@@ -86,7 +88,7 @@ func (ev *evaluation) approved() (verdict, error) {
 		By: approvers(m.By)}
 	switch {
 	case m.NeedsClaim():
-		v.Claim = ev.claim(ev.parent(), ev.view().set, m.Entry, ev.query().Use)
+		v.Claim = zClaim(ev.Facts, ev.parent(), ev.view().set, m.Entry, ev.query().Use)
 		v.approval.Claim = v.Claim.ID
 	case m.Claimed != nil:
 		v.approval.Claim = m.Claimed.ID
@@ -94,9 +96,9 @@ func (ev *evaluation) approved() (verdict, error) {
 	return v, nil
 }
 
-// claim an approval on its holder.
-func (f *facts) claim(holder *parent.State, set approval.Set, e approval.Entry, u approval.Use) *identity.ClaimEffect {
-	return identity.Claim(holder, set.Claims, e, u, f.req.Time)
+// zClaim an approval on its holder.
+func zClaim(f *facts.Facts, holder *parent.State, set approval.Set, e approval.Entry, u approval.Use) *identity.ClaimEffect {
+	return identity.Claim(holder, set.Claims, e, u, f.Req.Time)
 }
 
 // drift is reported, and refused or logged (KR-05-13, KR-05-28, KR-06-24).
@@ -105,7 +107,7 @@ func (ev *evaluation) drift() (verdict, error) {
 	report := ev.driftReport(r)
 	v := ev.refuse(r)
 	switch v.Resolution = ResolutionRefused; {
-	case ev.mode == v1alpha1.ModeLog || ev.overdue():
+	case ev.Mode == v1alpha1.ModeLog || ev.overdue():
 		ev.warnings.add("drift: " + v.Message)
 		v = ev.allow(ReasonDriftLogged)
 		v.Resolution, v.Why = ResolutionLogged, r.why
@@ -119,7 +121,7 @@ func (ev *evaluation) drift() (verdict, error) {
 // driftRefusal is the refusal of a drift, with the command that approves it.
 func (ev *evaluation) driftRefusal() refusal {
 	p := identity.Describe(ev.parent().Ref)
-	holder := identity.Holder{State: ev.parent(), Kind: ev.kindOf(ev.parent()), Unguarded: !ev.view().guarded}
+	holder := identity.Holder{State: ev.parent(), Kind: ev.KindOf(ev.parent()), Unguarded: !ev.view().guarded}
 	r := refusal{code: 403, reason: ReasonDrift, suggestion: holder.ApproveCommand(ev.class.id)}
 	intent, open, rev, end := strconv.FormatInt(ev.view().intent.Generation, 10), "", ev.parent().CompositionRevision, ""
 	if rev != "" {
@@ -127,7 +129,7 @@ func (ev *evaluation) driftRefusal() refusal {
 	}
 	switch {
 	case ev.needsApproval():
-		r.why = fmt.Sprintf("it is not by the controller of %s, and policy %s requires approval of changes by other users", p, ev.settings.Policy)
+		r.why = fmt.Sprintf("it is not by the controller of %s, and policy %s requires approval of changes by other users", p, ev.Settings.Policy)
 	case ev.half.held:
 		r.why = "it was held before the last intent of " + p + " (generation " + intent + "), which does not change it" + open + rev + end
 	default:
@@ -160,7 +162,7 @@ func (ev *evaluation) driftRefusal() refusal {
 
 // driftReport of a refused or logged drift.
 func (ev *evaluation) driftReport(r refusal) *Report {
-	out := ev.report(v1alpha1.DriftSpec{
+	out := zReport(ev.Facts, v1alpha1.DriftSpec{
 		ID: ev.class.id, Relation: v1alpha1.RelationControllerChild, Intent: ev.view().intent.Generation,
 		Cause: ev.cause(), Causes: ev.causes(), SuggestedApproval: r.suggestion,
 	}, ev.parent(), ev.view().set)
@@ -168,19 +170,19 @@ func (ev *evaluation) driftReport(r refusal) *Report {
 	return out
 }
 
-// report about this request on a parent: spec holds what the caller knows.
-func (f *facts) report(spec v1alpha1.DriftSpec, p *parent.State, set approval.Set) *Report {
-	out := &Report{ParentRef: p.Ref, Parent: p, Snoozed: set.Snoozed(f.req.Time)}
+// zReport about this request on a parent: spec holds what the caller knows.
+func zReport(f *facts.Facts, spec v1alpha1.DriftSpec, p *parent.State, set approval.Set) *Report {
+	out := &Report{ParentRef: p.Ref, Parent: p, Snoozed: set.Snoozed(f.Req.Time)}
 	if f.Options.Unreported {
 		return out
 	}
-	ref := f.req.Ref()
+	ref := f.Req.Ref()
 	spec.Parent = identity.ObjectReference(p.Ref, p.Generation, "")
-	spec.Child = identity.ObjectReference(ref, f.req.Current().GetGeneration(), f.req.Resource())
+	spec.Child = identity.ObjectReference(ref, f.Req.Current().GetGeneration(), f.Req.Resource())
 	out.Recurs = set.UsedFor(spec.ID)
-	spec.Operation, spec.User = string(f.req.Operation), f.req.User.Name
-	if f.req.Operation == Update { // a creation or deletion is one change
-		spec.Difference = change.Fields(f.changes, identity.MaxReportFields)
+	spec.Operation, spec.User = string(f.Req.Operation), f.Req.User.Name
+	if f.Req.Operation == Update { // a creation or deletion is one change
+		spec.Difference = change.Fields(f.Changes, identity.MaxReportFields)
 	}
 	out.Drift = spec
 	return out
@@ -193,7 +195,7 @@ const afterOpening = "It is approved, and passes when it is tried again while th
 // is a cause (KR-10-13).
 func (ev *evaluation) cause() string {
 	if ev.needsApproval() {
-		return "user " + ev.req.User.Name
+		return "user " + ev.Req.User.Name
 	}
 	var images []string
 	for _, c := range ev.causes() {
@@ -201,20 +203,20 @@ func (ev *evaluation) cause() string {
 			images = append(images, c.Name)
 		}
 	}
-	text := ev.causeOf(ev.parent())
+	text := zCauseOf(ev.Facts, ev.parent())
 	if len(images) > 0 {
 		text += " running " + strings.Join(images, ", ")
 	}
 	return text
 }
 
-// causeOf a change by the controller of a parent.
-func (f *facts) causeOf(p *parent.State) string {
+// zCauseOf a change by the controller of a parent.
+func zCauseOf(f *facts.Facts, p *parent.State) string {
 	switch {
 	case p.CompositionRevision != "":
 		return "composition revision " + p.CompositionRevision
-	case f.req.User.Name != "":
-		return "controller " + f.req.User.Name
+	case f.Req.User.Name != "":
+		return "controller " + f.Req.User.Name
 	}
 	return "the controller of " + identity.Describe(p.Ref)
 }

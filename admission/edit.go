@@ -27,6 +27,8 @@ type editor struct {
 	trace       trace.Trace
 	// changesUserAnnotation as in Decision.
 	changesUserAnnotation bool
+	// maskMoves: the mask alone increments the generation.
+	maskMoves bool
 	// masked policies, patched fields by their JSON pointer, and the transition of the gate; nil for none.
 	masked  []string
 	patched map[string]any
@@ -38,26 +40,27 @@ type editor struct {
 // edit the object of an allowed request. The Decision is a refusal where the
 // object cannot be edited (KR-02-14).
 func (ev *evaluation) edit(v verdict, d Decision) Decision {
-	if ev.req.Object == nil || v.Reason == ReasonComponent {
+	if ev.Req.Object == nil || v.Reason == ReasonComponent {
 		return d
 	}
 	warned := len(ev.warnings)
 	ed := ev.editor(v)
 	r := ed.run()
 	if r == nil && ed.movesByMask() {
-		ev.maskMoves, ev.warnings = true, ev.warnings[:warned]
+		ev.warnings = ev.warnings[:warned]
 		ed = ev.editor(v)
+		ed.maskMoves = true
 		r = ed.run()
 	}
 	if r != nil {
-		refused := ev.refuseAs(v.Class, *r)
+		refused := refuseAs(ev.Facts, v.Class, *r)
 		refused.Mode, refused.Resolution, refused.Report, refused.Suggestion = v.Mode, v.Resolution, v.Report, v.Suggestion
 		refused.ID, refused.logged = v.ID, v.logged
 		return ev.decision(refused)
 	}
 	d.Annotations, d.ChangesUserAnnotation, d.Trace = ed.annotations, ed.changesUserAnnotation, ed.trace
 	d.ManagementPolicies, d.Fields, d.Gate, d.Unopened = ed.masked, ed.patched, ed.gate, ed.unopened()
-	if ev.req.Subresource != "" {
+	if ev.Req.Subresource != "" {
 		d.Later, d.Annotations = d.Annotations, nil
 	}
 	return d
@@ -65,10 +68,10 @@ func (ev *evaluation) edit(v verdict, d Decision) Decision {
 
 // editor of the object of an allowed request.
 func (ev *evaluation) editor(v verdict) editor {
-	ed := editor{evaluation: ev, verdict: v, incoming: ev.req.Object.GetAnnotations()}
-	switch old := ev.req.OldObject; {
+	ed := editor{evaluation: ev, verdict: v, incoming: ev.Req.Object.GetAnnotations()}
+	switch old := ev.Req.OldObject; {
 	case old == nil:
-	case identity.SameAnnotations(old, ev.req.Object):
+	case identity.SameAnnotations(old, ev.Req.Object):
 		ed.stored = ed.incoming // most writes leave them unchanged
 	default:
 		ed.stored = old.GetAnnotations()
@@ -79,23 +82,32 @@ func (ev *evaluation) editor(v verdict) editor {
 // movesByMask reports whether the mask increments the generation of a write that does not
 // otherwise: what the first run wrote then names an earlier generation.
 func (ed *editor) movesByMask() bool {
-	if !ed.namesAlone() || ed.maskMoves {
+	if !ed.NamesAlone() || ed.maskMoves {
 		return false
 	}
-	after := ed.policies.incoming
+	after := ed.Desired.Incoming
 	if ed.masked != nil {
 		after = ed.masked
 	}
-	return !slices.Equal(after, ed.policies.stored)
+	return !slices.Equal(after, ed.Desired.Stored)
+}
+
+// nextGeneration is the generation after the write: a change of the external name alone
+// leaves it, unless it closes the gate.
+func (ed *editor) nextGeneration() int64 {
+	if ed.NamesAlone() && !ed.maskMoves {
+		return ed.Req.OldObject.GetGeneration()
+	}
+	return ed.Req.NextGeneration()
 }
 
 // run the edits. A change through /scale cannot carry annotations: its trace and
 // allowances are written later (KR-01-09). Other subresources carry none.
 func (ed *editor) run() *refusal {
-	if ed.req.Subresource != "" && ed.req.Subresource != SubresourceScale {
+	if ed.Req.Subresource != "" && ed.Req.Subresource != SubresourceScale {
 		return nil
 	}
-	whole := ed.req.Subresource == ""
+	whole := ed.Req.Subresource == ""
 	if whole {
 		ed.protect()
 		ed.warnUnknown()
@@ -173,8 +185,8 @@ func (ed *editor) after() map[string]string {
 // controllerWrites reports whether the writer is a controller of the object or of
 // its parent, whose copies of user annotations are ignored (KR-02-10).
 func (ed *editor) controllerWrites() bool {
-	return ed.actor().controller || ed.verdict.Class == ClassSelf || subject.IsComposedApply(ed.manager) ||
-		ed.verdict.Class == ClassNone && ed.req.Operation == Update && ed.metadataByController()
+	return ed.actor().controller || ed.verdict.Class == ClassSelf || subject.IsComposedApply(ed.Manager) ||
+		ed.verdict.Class == ClassNone && ed.Req.Operation == Update && metadataByController(ed.ctx, ed.evaluation.Facts)
 }
 
 // protect the annotations of Kausality's domain (KR-02-09, KR-02-10).
@@ -211,10 +223,10 @@ func (ed *editor) protectKey(key string) {
 // byComposer reports whether Crossplane writes what a Composition has: under the field
 // manager of its parent, and identified by it (KR-13-04).
 func (ev *evaluation) byComposer() bool {
-	if ev.req.Actor == ActorParentController {
+	if ev.Req.Actor == ActorParentController {
 		return true
 	}
-	if !subject.IsComposedApply(ev.manager) || !ev.hasParent {
+	if !subject.IsComposedApply(ev.Manager) || !ev.HasParent {
 		return false
 	}
 	found := ev.lookUp()
@@ -267,22 +279,22 @@ func (ed *editor) keepApprovals() {
 		return
 	}
 	generation, intent := ed.generations(after)
-	for k, v := range approval.Admit(after, generation, intent, ed.req.Time, ed.approvalsHeld(ed.ctx), ed.ballot()) {
+	for k, v := range approval.Admit(after, generation, intent, ed.Req.Time, approvalsHeld(ed.ctx, ed.evaluation.Facts), ed.ballot()) {
 		ed.set(k, v)
 	}
 }
 
 // generations of the object after the write: its own and that of its last intent.
 func (ed *editor) generations(after map[string]string) (generation, intent int64) {
-	if len(ed.changes) > 0 || ed.req.OldObject == nil {
+	if len(ed.Changes) > 0 || ed.Req.OldObject == nil {
 		generation = ed.nextGeneration()
 	} else {
-		generation = ed.req.OldObject.GetGeneration()
+		generation = ed.Req.OldObject.GetGeneration()
 	}
 	if own := trace.Of(after).Own(); own != nil {
 		return generation, own.Generation
 	}
-	s := parent.Sum(ed.req.Whole(), ed.kind.Role)
+	s := parent.Sum(ed.Req.Whole(), ed.Kind.Role)
 	hop, _ := trace.Intent(s)
 	return generation, hop.Generation
 }

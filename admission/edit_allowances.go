@@ -19,7 +19,7 @@ import (
 func (ed *editor) writeAllowances() *refusal {
 	stored, has := ed.stored[v1alpha1.AnnotationKeyAllowances]
 	switch {
-	case !has && ed.policySet().Empty():
+	case !has && ed.PolicySet().Empty():
 		return nil
 	case has && !ed.changesDesiredState():
 		// A user's approval must not come with an edit of a system annotation: the
@@ -29,7 +29,7 @@ func (ed *editor) writeAllowances() *refusal {
 	}
 	all, err := allowance.Parse(stored)
 	if err != nil {
-		ed.warnings.add(fmt.Sprintf("%v on %s; they are replaced", err, identity.Describe(ed.req.Ref())))
+		ed.warnings.add(fmt.Sprintf("%v on %s; they are replaced", err, identity.Describe(ed.Req.Ref())))
 	}
 	kept := all
 	if has {
@@ -47,9 +47,9 @@ func (ed *editor) writeAllowances() *refusal {
 
 // consumedAt is the generation up to which the object's allowances are consumed.
 func (ed *editor) consumedAt() int64 {
-	s := parent.Sum(ed.req.Whole(), ed.kind.Role)
-	at := ed.settledAt(s)
-	if ed.kind.ManagementPolicies {
+	s := parent.Sum(ed.Req.Whole(), ed.Kind.Role)
+	at := ed.SettledAt(s)
+	if ed.Kind.ManagementPolicies {
 		at = max(at, gating.ExternallySettledAt(ed.stored, s))
 	}
 	return at
@@ -64,21 +64,21 @@ func (ed *editor) tooLarge(allowances string) *refusal {
 	}
 	return &refusal{code: codeComposed, reason: ReasonAnnotationTooLarge,
 		why: fmt.Sprintf("trace and allowances of %s would be %d bytes together, more than the %d that fit",
-			identity.Describe(ed.req.Ref()), size, v1alpha1.MaxAnnotationBytes),
+			identity.Describe(ed.Req.Ref()), size, v1alpha1.MaxAnnotationBytes),
 		next: "Wait until the object has settled (its allowances are removed then), or narrow the AllowancePolicy rules."}
 }
 
 // granted allowances for this change, if it is an intent.
 func (ed *editor) granted() allowance.Entries {
-	policies := ed.policySet().Of(ed.req.Kind.GroupKind())
-	if len(policies) == 0 || !ed.changesDesiredState() || ed.req.Operation != Update {
+	policies := ed.PolicySet().Of(ed.Req.Kind.GroupKind())
+	if len(policies) == 0 || !ed.changesDesiredState() || ed.Req.Operation != Update {
 		return nil
 	}
-	ref := ed.req.Ref()
+	ref := ed.Req.Ref()
 	out, warnings := allowance.Grant(ed.ctx, policies, allowance.Intent{
 		Kind: ref.GroupKind(), Name: ref.Name, Generation: ed.nextGeneration(),
-		User: ed.req.User.Name, Groups: ed.req.User.Groups, Details: ed.fields(),
-		Content: ed.req.Object.Object, Secrets: ed.secrets(), Input: ed.input(), From: ed.rebased(),
+		User: ed.Req.User.Name, Groups: ed.Req.User.Groups, Details: ed.Fields(),
+		Content: ed.Req.Object.Object, Secrets: ed.Secrets(), Input: ed.input(), From: ed.rebased(),
 	})
 	ed.warnings.add(warnings...)
 	return out
@@ -87,18 +87,18 @@ func (ed *editor) granted() allowance.Entries {
 // travelled are the allowances for the external resource of a managed resource, or of an
 // object of another system, that come with the change, from the parent (KR-06-11, KR-08-50).
 func (ed *editor) travelled() allowance.Entries {
-	gated := ed.kind.ManagementPolicies || verb.IsForeign(ed.req.Kind.GroupKind())
+	gated := ed.Kind.ManagementPolicies || verb.IsForeign(ed.Req.Kind.GroupKind())
 	if !gated || !ed.actor().controller || !ed.governed() && ed.verdict.upgrade == nil || !ed.changesDesiredState() {
 		return nil
 	}
-	external := ed.rebased().External(ed.req.Kind.GroupKind(), ed.verb(), ed.fields())
+	external := ed.rebased().External(ed.Req.Kind.GroupKind(), ed.Verb(), ed.Fields())
 	ed.externalVerbs = ed.opening(external)
 	if len(external) == 0 {
 		return nil
 	}
-	ref := ed.req.Ref()
+	ref := ed.Req.Ref()
 	hop := v1alpha1.AllowanceHop{Kind: ref.Kind, Name: ref.Name, Generation: ed.nextGeneration()}
-	if fields := ed.fields(); len(fields) > 0 {
+	if fields := ed.Fields(); len(fields) > 0 {
 		hop.Field = fields[0].Path
 	}
 	return external.Extend(hop)
@@ -107,9 +107,9 @@ func (ed *editor) travelled() allowance.Entries {
 // opening are the verbs that the gate opens for: by allowances, by section
 // initializing, by an upgrade.
 func (ed *editor) opening(external allowance.Entries) []string {
-	child := ed.req.Kind.GroupKind()
+	child := ed.Req.Kind.GroupKind()
 	verbs := external.Verbs(child)
-	if n := ed.narrowing(); ed.req.Operation == Create && n.whileInitializes {
+	if n := ed.narrowing(); ed.Req.Operation == Create && n.whileInitializes {
 		if !n.initializing.Given {
 			verbs = append(verbs, allowance.VerbCreate)
 		}

@@ -1,14 +1,14 @@
 package admission
 
 import (
-	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/kausality-io/function-kausality/admission/facts"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/gating"
-	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -25,7 +25,7 @@ func (ed *editor) authorize(changed []string) *refusal {
 		if ed.byComposer() {
 			return nil
 		}
-		return ed.authorizeTo("changing annotation " + changed[i])
+		return authorizeTo(ed.ctx, ed.evaluation.Facts, &ed.warnings, "changing annotation "+changed[i])
 	}
 	what := ""
 	if field := ed.orphansFrom(); field != "" {
@@ -41,17 +41,17 @@ func (ed *editor) authorize(changed []string) *refusal {
 	if by, err := ed.byParentsController(); by && err == nil {
 		return nil // an error leaves it to the right of the user
 	}
-	return ed.authorizeTo(what)
+	return authorizeTo(ed.ctx, ed.evaluation.Facts, &ed.warnings, what)
 }
 
 // unlinksFrom is the field by which an update of a composite or Claim takes the composite
 // from its Claim, with what was decided there; "" for none (KR-13-50).
 func (ed *editor) unlinksFrom() string {
-	old, field := ed.req.OldObject, ""
-	switch ed.kind.Role {
+	old, field := ed.Req.OldObject, ""
+	switch ed.Kind.Role {
 	case parent.RoleComposite:
 		field = "claimRef"
-		if ed.parentRef.UID != "" || !ed.hasParent { // an owner, or no Claim
+		if ed.ParentRef.UID != "" || !ed.HasParent { // an owner, or no Claim
 			return ""
 		}
 	case parent.RoleClaim:
@@ -64,7 +64,7 @@ func (ed *editor) unlinksFrom() string {
 	if err != nil || len(was) == 0 {
 		return ""
 	}
-	is, _, err := unstructured.NestedMap(ed.req.Object.Object, "spec", field)
+	is, _, err := unstructured.NestedMap(ed.Req.Object.Object, "spec", field)
 	for _, key := range []string{"kind", "namespace", "name"} {
 		if err != nil || was[key] != is[key] {
 			return "spec." + field
@@ -78,25 +78,25 @@ func (ed *editor) unlinksFrom() string {
 // leave a policy by them is the same as annotation mode, and to be selected by an
 // UpgradeAllowance the same as an approval (KR-13-46).
 func (ed *editor) relabeled() string {
-	old, now := ed.req.OldObject, ed.req.Object
+	old, now := ed.Req.OldObject, ed.Req.Object
 	if old == nil || maps.Equal(old.GetLabels(), now.GetLabels()) {
 		return ""
 	}
-	if ed.World.Guarded(parent.Sum(old, ed.kind.Role)) && !ed.World.Guarded(parent.Sum(now, ed.kind.Role)) {
+	if ed.World.Guarded(parent.Sum(old, ed.Kind.Role)) && !ed.World.Guarded(parent.Sum(now, ed.Kind.Role)) {
 		return "requests about it are not reviewed any more"
 	}
-	if names := ed.policySet().Selecting(now.GetLabels(), old.GetLabels()); ed.hasParent && len(names) > 0 {
+	if names := ed.PolicySet().Selecting(now.GetLabels(), old.GetLabels()); ed.HasParent && len(names) > 0 {
 		return "UpgradeAllowance " + names[0] + " applies to it"
 	}
-	next := ed.World.Settings(ed.req.Ref(), now.GetLabels())
-	if ed.settings.RequireApproval && !next.RequireApproval {
+	next := ed.World.Settings(ed.Req.Ref(), now.GetLabels())
+	if ed.Settings.RequireApproval && !next.RequireApproval {
 		return "changes by other actors need no approval any more"
 	}
-	if ed.mode != v1alpha1.ModeEnforce {
+	if ed.Mode != v1alpha1.ModeEnforce {
 		return ""
 	}
 	// An error was one of the decision already.
-	mode, _, err := ed.modeOf(ed.ctx, ed.stored[v1alpha1.AnnotationKeyMode], ed.req.Namespace, next)
+	mode, _, err := ed.ModeOf(ed.ctx, ed.stored[v1alpha1.AnnotationKeyMode], ed.Req.Namespace, next)
 	if err == nil && mode == v1alpha1.ModeLog {
 		return "its mode is log"
 	}
@@ -107,41 +107,16 @@ func (ed *editor) relabeled() string {
 // resource would leave its external resource behind, which it did not before; "" for
 // none. A paused one, with [], waits for its author when it is deleted.
 func (ed *editor) orphansFrom() string {
-	if ed.req.OldObject == nil || !ed.kind.ManagementPolicies {
+	if ed.Req.OldObject == nil || !ed.Kind.ManagementPolicies {
 		return ""
 	}
-	p := ed.policies
-	was, is := deletionPolicy(p.old), deletionPolicy(p.new)
+	p := ed.Desired
+	was, is := facts.DeletionPolicy(p.Old), facts.DeletionPolicy(p.New)
 	switch {
-	case gating.Orphans(p.before, was) || !gating.Orphans(p.author, is):
+	case gating.Orphans(p.Before, was) || !gating.Orphans(p.Author, is):
 		return ""
-	case gating.Orphans(p.author, was):
+	case gating.Orphans(p.Author, was):
 		return "spec.managementPolicies"
 	}
 	return "spec.deletionPolicy"
-}
-
-// deletionPolicy of an object's content; "" for none.
-func deletionPolicy(content map[string]any) string {
-	spec, _ := content["spec"].(map[string]any)
-	value, _ := spec["deletionPolicy"].(string)
-	return value
-}
-
-// authorizeTo do something, as a clause, by the verb approve.
-func (ev *evaluation) authorizeTo(what string) *refusal {
-	ok, err := ev.World.MayApprove(ev.ctx, ev.req.User, ev.req.Ref())
-	switch {
-	case err == nil && ok:
-		return nil
-	case err == nil:
-		return &refusal{code: 403, reason: ReasonApproverForbidden,
-			why:  fmt.Sprintf("%s needs the verb %q on %s", what, VerbApprove, identity.Target(ev.req.Ref(), ev.kind)),
-			next: "A user who has it can make the change, or a Role can grant it."}
-	case ev.mode == v1alpha1.ModeLog:
-		ev.warnings.add(fmt.Sprintf("cannot check permission for %s (%v); it passes because the mode is log", what, err))
-		return nil
-	}
-	return &refusal{code: codeInternal, reason: ReasonApproverForbidden,
-		why: fmt.Sprintf("permission for %s cannot be checked: %v", what, err), next: "Try again."}
 }

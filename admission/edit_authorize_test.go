@@ -61,7 +61,7 @@ func TestNarrowingNeedsTheVerb(t *testing.T) {
 			asked, may := 0, false
 			o := statusRights(nil, fx.Crossplane)
 			o.mayApprove = func(context.Context, subject.User, parent.Ref) (bool, error) { asked++; return may, nil }
-			req := by(request(Update, fx.With(fx.Instance(), tc.child...), tc.mods...), tc.who, tc.as)
+			req := by(byCrossplane(Update, fx.With(fx.Instance(), tc.child...), tc.mods...), tc.who, tc.as)
 			w := setting{xr: []fx.Mod{fx.Unsettled}}.world()
 			d := decide(t, w, o, req)
 			if (asked > 0) != (tc.needs != "") || d.Allowed == (tc.needs != "") {
@@ -136,7 +136,7 @@ func testRelabel(t *testing.T, tc relabelCase) {
 	o.guarded = func(s *parent.State) bool { return s.Labels["unguarded"] == "" }
 	o.mayApprove = func(context.Context, subject.User, parent.Ref) (bool, error) { asked++; return may, nil }
 	child := append([]fx.Mod{func(o *unstructured.Unstructured) { o.SetLabels(tc.from) }}, tc.child...)
-	req := by(request(Update, fx.With(fx.Instance(), child...), func(o *unstructured.Unstructured) { o.SetLabels(tc.to) }), tc.who, tc.as)
+	req := by(byCrossplane(Update, fx.With(fx.Instance(), child...), func(o *unstructured.Unstructured) { o.SetLabels(tc.to) }), tc.who, tc.as)
 	w := setting{xr: []fx.Mod{fx.Unsettled}}.world()
 	d := decide(t, w, o, req)
 	if d.Allowed == (tc.needs != "") || (asked > 0) != (tc.needs != "") || !strings.Contains(d.Message, tc.needs) {
@@ -163,7 +163,7 @@ func TestLabelsOfAnUpgrade(t *testing.T) {
 	allowed := func(from, to map[string]string) bool {
 		e := o.of(setting{}.world())
 		e.Policies = set
-		d, err := e.Evaluate(t.Context(), by(request(Update, fx.With(fx.Instance(), labels(from)), labels(to)), fx.Alice, "kubectl"))
+		d, err := e.Evaluate(t.Context(), by(byCrossplane(Update, fx.With(fx.Instance(), labels(from)), labels(to)), fx.Alice, "kubectl"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +185,7 @@ func TestNarrowingUnchecked(t *testing.T) {
 	o := stubs{Options: Options{DefaultMode: v1alpha1.ModeLog}, mayApprove: func(context.Context, subject.User, parent.Ref) (bool, error) {
 		return false, errors.New("down")
 	}}
-	req := by(request(Update, fx.Unmasked(), fx.Policies("Observe")), fx.Alice, "kubectl")
+	req := by(byCrossplane(Update, fx.Unmasked(), fx.Policies("Observe")), fx.Alice, "kubectl")
 	if d := decide(t, setting{}.world(), o, req); !d.Allowed || len(d.Warnings) == 0 {
 		t.Errorf("mode log: allowed %t, %q: %s", d.Allowed, d.Warnings, d.Message)
 	}
@@ -193,7 +193,7 @@ func TestNarrowingUnchecked(t *testing.T) {
 	if d := decide(t, setting{}.world(), o, req); d.Allowed || d.Code != 500 {
 		t.Errorf("mode enforce: allowed %t, %d", d.Allowed, d.Code)
 	}
-	if d := decide(t, setting{}.world(), o, by(request(Create, fx.Unmasked(), fx.Policies("Observe")), fx.Alice, "kubectl")); !d.Allowed {
+	if d := decide(t, setting{}.world(), o, by(byCrossplane(Create, fx.Unmasked(), fx.Policies("Observe")), fx.Alice, "kubectl")); !d.Allowed {
 		t.Errorf("creation: %s", d.Message)
 	}
 }

@@ -17,23 +17,23 @@ var openedBy = []v1alpha1.Verb{v1alpha1.VerbUpdate}
 // setGate puts the mask of a managed resource into the state that the allowed request requires (KR-08-04), and keeps that of an
 // object of an external system.
 func (ed *editor) setGate() {
-	req, p := ed.req, ed.policies
-	if !ed.kind.ManagementPolicies {
-		if ed.mode == v1alpha1.ModeEnforce {
-			ed.patched = maps.Clone(p.fields)
+	req, p := ed.Req, ed.Desired
+	if !ed.Kind.ManagementPolicies {
+		if ed.Mode == v1alpha1.ModeEnforce {
+			ed.patched = maps.Clone(p.Fields)
 		}
 		return
 	}
 	w := gating.InWrite{
-		Kind: ed.kind, Mode: ed.mode, Object: req.Object, Old: req.OldObject, Request: req, Incoming: ed.incoming, Stored: ed.stored,
-		Author: p.author, Before: p.before, IncomingPolicies: p.incoming, StoredPolicies: p.stored, Remembered: p.remembered,
-		Changes: ed.changes, Retargeted: ed.retarget, Opens: ed.opens(),
+		Kind: ed.Kind, Mode: ed.Mode, Object: req.Object, Old: req.OldObject, Request: req, Incoming: ed.incoming, Stored: ed.stored,
+		Author: p.Author, Before: p.Before, IncomingPolicies: p.Incoming, StoredPolicies: p.Stored, Remembered: p.Remembered,
+		Changes: ed.Changes, Retargeted: ed.Retarget, Opens: ed.opens(),
 		ByController: identity.IsDeleting(req.Object) && ed.controllerWrites(), BySelf: ed.verdict.Class == ClassSelf, Expected: ed.verdict.Class == ClassExpected,
-		CloseTo: ed.closeTo(), CarryPendingDrift: ed.Options.CarryPendingDrift,
+		CloseTo: ed.CloseTo(), CarryPendingDrift: ed.Options.CarryPendingDrift,
 		Generation: ed.nextGeneration(), Now: req.Time,
 	}
 	if w.Opens {
-		w.Difference, w.Verbs = ed.relevant, openedBy
+		w.Difference, w.Verbs = ed.Relevant, openedBy
 		if ed.governed() {
 			w.Verbs = ed.governedVerbs()
 		}
@@ -61,27 +61,27 @@ func (ed *editor) shut() bool {
 		return false
 	}
 	verbs := ed.governedVerbs()
-	return len(verbs) == 0 || ed.req.Operation == Create && !slices.Contains(verbs, v1alpha1.VerbCreate)
+	return len(verbs) == 0 || ed.Req.Operation == Create && !slices.Contains(verbs, v1alpha1.VerbCreate)
 }
 
 // unopened reports whether the allowed change of a managed resource is about its external
 // resource, and stays without effect there, since no allowance opens the gate (KR-06-33).
 func (ed *editor) unopened() bool {
-	return ed.kind.ManagementPolicies && ed.mode == v1alpha1.ModeEnforce && ed.req.Operation != Delete &&
-		mask.Maskable(ed.policies.author) && ed.reaches() && ed.shut()
+	return ed.Kind.ManagementPolicies && ed.Mode == v1alpha1.ModeEnforce && ed.Req.Operation != Delete &&
+		mask.Maskable(ed.Desired.Author) && ed.reaches() && ed.shut()
 }
 
 // reaches reports whether the allowed change is one of the external resource.
 func (ed *editor) reaches() bool {
 	switch v := ed.verdict; {
-	case ed.req.Operation == Create:
+	case ed.Req.Operation == Create:
 		return true
 	case v.Class == ClassSelf, v.Reason == ReasonNoChange, v.Reason == ReasonBeingDeleted:
 		return false
 	case v.Class == ClassDrift && v.Resolution != ResolutionApproved && v.Resolution != ResolutionUpgraded:
 		return false
 	}
-	return slices.ContainsFunc(ed.changes, func(c change.Change) bool {
+	return slices.ContainsFunc(ed.Changes, func(c change.Change) bool {
 		return !change.Under(c.Path, "spec."+mask.FieldManagementPolicies) && !change.Under(c.Path, "spec.deletionPolicy")
 	})
 }

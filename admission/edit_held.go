@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/facts"
+
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -13,10 +15,10 @@ import (
 // warnHeld warns a user who changes an object of whose children changes are held: what
 // this change does not request remains held, and is named (KR-05-61).
 func (ed *editor) warnHeld() {
-	if ed.req.OldObject == nil || ed.req.User.IsMachine() {
+	if ed.Req.OldObject == nil || ed.Req.User.IsMachine() {
 		return
 	}
-	below := ed.below(ed.ctx)
+	below := zBelow(ed.ctx, ed.evaluation.Facts)
 	if n := len(below); n > 0 {
 		names := make([]string, 0, maxWarned)
 		for _, b := range below[:min(n, maxWarned)] {
@@ -25,23 +27,23 @@ func (ed *editor) warnHeld() {
 		if n > maxWarned {
 			names = append(names, fmt.Sprintf("and %d more", n-maxWarned))
 		}
-		ed.warnings.add("changes below " + identity.Describe(ed.req.Ref()) + " are held from before: " + strings.Join(names, "; ") +
+		ed.warnings.add("changes below " + identity.Describe(ed.Req.Ref()) + " are held from before: " + strings.Join(names, "; ") +
 			"; what this change does not request " + ed.fate() + " (kubectl kausality pending)")
 		return
 	}
-	if ed.kind.Role != parent.RoleComposite {
+	if ed.Kind.Role != parent.RoleComposite {
 		return
 	}
-	p := parent.Sum(ed.req.Whole(), ed.kind.Role)
+	p := parent.Sum(ed.Req.Whole(), ed.Kind.Role)
 	if c, ok := p.Condition(v1alpha1.ConditionKausality); ok && c.Reason == v1alpha1.ConditionReasonHeld {
-		ed.warnings.add("changes of resources below " + identity.Describe(ed.req.Ref()) +
+		ed.warnings.add("changes of resources below " + identity.Describe(ed.Req.Ref()) +
 			" are held from before: what this change does not request remains held until it is approved (kubectl kausality pending)")
 	}
 }
 
 // fate of what is held, by the policy of the object: its children are usually of the same one.
 func (ed *editor) fate() string {
-	if ed.settings.MixedCauses == v1alpha1.MixedCausesAdmit {
+	if ed.Settings.MixedCauses == v1alpha1.MixedCausesAdmit {
 		return "is applied with it"
 	}
 	return "remains held until it is approved"
@@ -50,47 +52,26 @@ func (ed *editor) fate() string {
 // maxWarned is the number of held changes that a warning names.
 const maxWarned = 5
 
-// String names the child, the fields and the id.
-func (b Below) String() string {
-	out := b.Child
-	switch {
-	case b.Operation == Create:
-		out = "the creation of " + out
-	case b.Operation == Delete:
-		out = "the deletion of " + out
-	case len(b.Paths) > 0:
-		n := min(len(b.Paths), maxPaths)
-		out = strings.Join(b.Paths[:n], ", ") + " of " + out
-		if more := len(b.Paths) - n; more > 0 {
-			out = fmt.Sprintf("%s and %d more fields", strings.Join(b.Paths[:n], ", "), more) + " of " + b.Child
-		}
-	}
-	if b.ID != "" {
-		out += " (" + b.ID + ")"
-	}
-	return out
-}
-
-// below is what is held of the object's children and theirs.
-func (f *facts) below(ctx context.Context) []Below {
-	if f.req.OldObject == nil {
+// zBelow is what is held of the object's children and theirs.
+func zBelow(ctx context.Context, f *facts.Facts) []Below {
+	if f.Req.OldObject == nil {
 		return nil
 	}
-	return f.World.Below(ctx, parent.Sum(f.req.OldObject, f.kind.Role))
+	return f.World.Below(ctx, parent.Sum(f.Req.OldObject, f.Kind.Role))
 }
 
 // approvalsHeld are the intent generations since which differences of the object's children are
 // held, by their ids: an approval of one of them is not stale before (KR-05-58). What the composition
 // function holds is known by its condition alone: none of its approvals is stale then.
-func (f *facts) approvalsHeld(ctx context.Context) func(digest string) (since int64, held bool) {
+func approvalsHeld(ctx context.Context, f *facts.Facts) func(digest string) (since int64, held bool) {
 	since, function := map[string]int64{}, false
-	for _, b := range f.below(ctx) {
+	for _, b := range zBelow(ctx, f) {
 		if b.Own {
 			since[b.ID] = b.Since
 		}
 	}
-	if f.kind.Role == parent.RoleComposite && f.req.OldObject != nil {
-		c, ok := parent.Sum(f.req.Whole(), f.kind.Role).Condition(v1alpha1.ConditionKausality)
+	if f.Kind.Role == parent.RoleComposite && f.Req.OldObject != nil {
+		c, ok := parent.Sum(f.Req.Whole(), f.Kind.Role).Condition(v1alpha1.ConditionKausality)
 		function = ok && c.Reason == v1alpha1.ConditionReasonHeld
 	}
 	return func(digest string) (int64, bool) {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
-	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -19,21 +18,21 @@ const ownersPointer = "/metadata/ownerReferences"
 // whatever it chooses. In mode log it is a warning, unless a user's decision on the
 // parent holds in that mode, too.
 func (ed *editor) keepParent() {
-	if !ed.knownChild() || parent.SameController(ed.req.OldObject, ed.req.Object) || ed.req.User.IsGarbageCollection() {
+	if !ed.knownChild() || parent.SameController(ed.Req.OldObject, ed.Req.Object) || ed.Req.User.IsGarbageCollection() {
 		return
 	}
 	now := v1alpha1.ParentNone
-	if uid := parent.ControllerUID(ed.req.Object); uid != "" {
+	if uid := parent.ControllerUID(ed.Req.Object); uid != "" {
 		now = string(uid)
 	}
 	if ed.meansParent(now) {
 		return
 	}
-	if ed.req.User.Name == controllerManager { // the garbage collector, where all controllers share one user
+	if ed.Req.User.Name == controllerManager { // the garbage collector, where all controllers share one user
 		return
 	}
 	// A cache may still have a parent that is gone: the garbage collector would delete the child with it.
-	if _, err := ed.World.Parent(ed.ctx, ed.parentRef, true); errors.Is(err, ErrNotFound) {
+	if _, err := ed.World.Parent(ed.ctx, ed.ParentRef, true); errors.Is(err, ErrNotFound) {
 		return
 	}
 	found := ed.lookUp()
@@ -42,23 +41,23 @@ func (ed *editor) keepParent() {
 		return
 	}
 	text := fmt.Sprintf("%s is the parent of %s and exists; to change that reference, set annotation %s=%s in the same write",
-		identity.Describe(ed.parentRef), identity.Describe(ed.req.Ref()), v1alpha1.AnnotationKeyParent, now)
+		identity.Describe(ed.ParentRef), identity.Describe(ed.Req.Ref()), v1alpha1.AnnotationKeyParent, now)
 	if ed.Options.ApproverRBAC {
 		text += fmt.Sprintf(" (it needs the verb %q)", VerbApprove)
 	}
-	if ed.mode == v1alpha1.ModeLog && !holdsInLog(found.view) {
+	if ed.Mode == v1alpha1.ModeLog && !holdsInLog(found.view) {
 		ed.warnings.add("the ownerReference with controller: true would be put back: " + text)
 		return
 	}
-	ed.setField(ownersPointer, parent.WithController(ed.req.Object, ed.req.OldObject))
+	ed.setField(ownersPointer, parent.WithController(ed.Req.Object, ed.Req.OldObject))
 	ed.warnings.add("the ownerReference with controller: true was put back: " + text)
 }
 
 // knownChild reports whether the parent of an updated object is known: that of a kind of
 // Crossplane, or of an object that has a trace.
 func (ed *editor) knownChild() bool {
-	return ed.req.OldObject != nil && parent.ControllerUID(ed.req.OldObject) != "" &&
-		(ed.kind.ManagementPolicies || ed.kind.Role != parent.RoleNone || ed.stored[v1alpha1.AnnotationKeyTrace] != "")
+	return ed.Req.OldObject != nil && parent.ControllerUID(ed.Req.OldObject) != "" &&
+		(ed.Kind.ManagementPolicies || ed.Kind.Role != parent.RoleNone || ed.stored[v1alpha1.AnnotationKeyTrace] != "")
 }
 
 // meansParent reports whether this write sets the annotation that declares its controller
@@ -84,25 +83,15 @@ func holdsInLog(view *parentView) bool {
 // manager does and that may (KR-13-04). Unlike identify, it does not conclude it from the
 // child alone, which any user may have written last.
 func (ev *evaluation) byParentsController() (bool, error) {
-	if ev.req.Actor == ActorParentController {
+	if ev.Req.Actor == ActorParentController {
 		return true, nil
 	}
-	if !ev.hasParent || !ev.mayBeController() {
+	if !ev.HasParent || !mayBeController(ev.Facts) {
 		return false, nil
 	}
 	found := ev.lookUp()
 	if found.view == nil {
 		return false, found.err
 	}
-	p := found.view.state
-	known := subject.ControllersOf(p.Annotations)
-	if recorded, err := ev.writesStatus(ev.ctx, p.Ref, known); recorded || err != nil || known.Known() {
-		return recorded, err
-	}
-	shown := ev.manager != "" && ev.manager == p.Manager || p.Role == parent.RoleComposite && ev.isComposedManager() ||
-		p.Role == parent.RoleClaim && subject.IsClaimSync(ev.manager)
-	if !shown {
-		return false, nil
-	}
-	return ev.mayUpdateStatus(ev.ctx, ev.parentRef)
+	return zControls(ev.ctx, ev.Facts, found.view.state)
 }

@@ -106,7 +106,7 @@ func TestParentIsKept(t *testing.T) {
 			if tc.mode != "" {
 				o.DefaultMode = tc.mode
 			}
-			req := by(request(Update, fx.With(fx.Instance(), tc.child...), tc.mod...), tc.who, tc.as)
+			req := by(byCrossplane(Update, fx.With(fx.Instance(), tc.child...), tc.mod...), tc.who, tc.as)
 			d := decide(t, w, o, req)
 			got, _ := d.Fields[ownersPointer].([]any)
 			if diff := cmp.Diff(tc.want, got); diff != "" || !d.Allowed || (len(d.Warnings) > 0) != tc.warns {
@@ -121,12 +121,12 @@ func TestParentNeedsTheVerb(t *testing.T) {
 	for _, may := range []bool{true, false} {
 		o := stubs{Options: enforced()}
 		o.mayApprove = func(context.Context, subject.User, parent.Ref) (bool, error) { return may, nil }
-		req := by(request(Update, fx.Instance(), owners(), fx.Annotate(v1alpha1.AnnotationKeyParent, v1alpha1.ParentNone)), fx.Alice, "kubectl")
+		req := by(byCrossplane(Update, fx.Instance(), owners(), fx.Annotate(v1alpha1.AnnotationKeyParent, v1alpha1.ParentNone)), fx.Alice, "kubectl")
 		d := decide(t, setting{}.world(), o, req)
 		if d.Allowed != may || !may && d.Reason != ReasonApproverForbidden || d.Fields != nil {
 			t.Errorf("may %t: allowed %t, %s: %s", may, d.Allowed, d.Reason, d.Message)
 		}
-		req = by(request(Update, fx.Instance(), owners()), fx.Alice, "kubectl")
+		req = by(byCrossplane(Update, fx.Instance(), owners()), fx.Alice, "kubectl")
 		d = decide(t, setting{}.world(), o, req)
 		if !d.Allowed || !strings.Contains(strings.Join(d.Warnings, ""), `needs the verb "approve"`) {
 			t.Errorf("without the annotation: allowed %t, %q", d.Allowed, d.Warnings)
@@ -145,7 +145,7 @@ func TestParentOfUnknownChild(t *testing.T) {
 			if traced {
 				child = fx.With(rs, fx.Annotate(v1alpha1.AnnotationKeyTrace, "[]"))
 			}
-			got := decide(t, w, enforced(), by(request(Update, child, owners()), fx.Alice, "kubectl"))
+			got := decide(t, w, enforced(), by(byCrossplane(Update, child, owners()), fx.Alice, "kubectl"))
 			if (got.Fields[ownersPointer] != nil) != traced {
 				t.Errorf("put back: %v", got.Fields)
 			}

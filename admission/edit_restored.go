@@ -12,7 +12,7 @@ import (
 // What this write adds is this object's.
 func (ed *editor) discardGone() {
 	from := ed.incoming
-	if old := ed.req.OldObject; old == nil {
+	if old := ed.Req.OldObject; old == nil {
 		if from[v1alpha1.AnnotationKeyTrace] == "" {
 			return
 		}
@@ -21,8 +21,8 @@ func (ed *editor) discardGone() {
 			return
 		}
 		from = ed.stored
-		if len(ed.changes) == 0 {
-			ed.put(v1alpha1.AnnotationKeyTrace, trace.Current(parent.Sum(old, ed.kind.Role)).String())
+		if len(ed.Changes) == 0 {
+			ed.put(v1alpha1.AnnotationKeyTrace, trace.Current(parent.Sum(old, ed.Kind.Role)).String())
 		}
 	}
 	for _, k := range []string{v1alpha1.AnnotationKeySettledGeneration, v1alpha1.AnnotationKeySettledState} {

@@ -27,12 +27,12 @@ func TestDiscardGone(t *testing.T) {
 		// again: the approval by id is given to the new object.
 		again bool
 	}{
-		"Created":       {req: by(request(Create, xr), fx.Alice, "velero"), gone: true},
-		"CreatedAnew":   {req: by(request(Create, fx.With(xr, fx.Unannotate(v1alpha1.AnnotationKeyTrace))), fx.Alice, "kubectl")},
-		"ChangedCopy":   {req: by(request(Update, fx.With(xr, younger), resize), fx.Alice, "kubectl"), gone: true},
-		"ChangedOwn":    {req: by(request(Update, xr, resize), fx.Alice, "kubectl")},
-		"UnchangedCopy": {req: by(request(Update, fx.With(xr, younger)), fx.Alice, "kubectl"), gone: true},
-		"ApprovedCopy": {req: by(request(Update, fx.With(xr, younger), fx.Annotate(key+"0123456789abcdef", "generation")), fx.Alice, "kubectl"),
+		"Created":       {req: by(byCrossplane(Create, xr), fx.Alice, "velero"), gone: true},
+		"CreatedAnew":   {req: by(byCrossplane(Create, fx.With(xr, fx.Unannotate(v1alpha1.AnnotationKeyTrace))), fx.Alice, "kubectl")},
+		"ChangedCopy":   {req: by(byCrossplane(Update, fx.With(xr, younger), resize), fx.Alice, "kubectl"), gone: true},
+		"ChangedOwn":    {req: by(byCrossplane(Update, xr, resize), fx.Alice, "kubectl")},
+		"UnchangedCopy": {req: by(byCrossplane(Update, fx.With(xr, younger)), fx.Alice, "kubectl"), gone: true},
+		"ApprovedCopy": {req: by(byCrossplane(Update, fx.With(xr, younger), fx.Annotate(key+"0123456789abcdef", "generation")), fx.Alice, "kubectl"),
 			gone: true, again: true},
 	} {
 		t.Run(name, func(t *testing.T) {

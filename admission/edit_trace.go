@@ -22,8 +22,8 @@ func (ed *editor) writeTrace() *refusal {
 		return nil
 	}
 	ed.warnHeld()
-	ref := ed.req.Ref()
-	hop := trace.Hop(ref, ed.nextGeneration(), ed.req.User.Name, ed.req.Time)
+	ref := ed.Req.Ref()
+	hop := trace.Hop(ref, ed.nextGeneration(), ed.Req.User.Name, ed.Req.Time)
 	hop.Labels = trace.Labels(ed.after())
 	hop.Approval = ed.verdict.approval
 	ed.trace = ed.traceWith(ed.attributed(hop))
@@ -41,7 +41,7 @@ func (ed *editor) writeTrace() *refusal {
 // writeUpdaters adds the user; users that write the parent's status are the last to
 // be dropped (KR-02-04).
 func (ed *editor) writeUpdaters() {
-	if !ed.hasParent || ed.hash() == "" {
+	if !ed.HasParent || ed.Hash() == "" {
 		return
 	}
 	have := subject.ParseHashes(ed.stored[v1alpha1.AnnotationKeyUpdaters])
@@ -49,7 +49,7 @@ func (ed *editor) writeUpdaters() {
 	if p := ed.parent(); p != nil {
 		spare = subject.ControllersOf(p.Annotations).Hashes()
 	}
-	ed.put(v1alpha1.AnnotationKeyUpdaters, have.With(ed.hash(), spare).String())
+	ed.put(v1alpha1.AnnotationKeyUpdaters, have.With(ed.Hash(), spare).String())
 }
 
 // writeFingerprint of the build that changed the object, and of the upgrade that
@@ -66,9 +66,9 @@ func (ed *editor) writeFingerprint() {
 	if ed.verdict.upgrade == nil {
 		return
 	}
-	last := ed.req.LastUpgrade()
+	last := ed.Req.LastUpgrade()
 	last.Name = ed.verdict.upgrade.Name
-	for _, f := range []string{ed.req.Fingerprint(), fingerprint} {
+	for _, f := range []string{ed.Req.Fingerprint(), fingerprint} {
 		if f != "" && !slices.Contains(last.Fingerprints, f) {
 			last.Fingerprints = append(slices.Clone(last.Fingerprints), f)
 		}

@@ -46,7 +46,7 @@ func TestApprovalVerbs(t *testing.T) {
 				fx.Annotate(v1alpha1.AnnotationKeyApprovals, tc.stored)(xr)
 			}
 			w.add(xr)
-			d := decide(t, w, enforced(), by(request(Update, xr, fx.Annotate(v1alpha1.AnnotationKeyApprovals, tc.written)), fx.Alice, "kubectl"))
+			d := decide(t, w, enforced(), by(byCrossplane(Update, xr, fx.Annotate(v1alpha1.AnnotationKeyApprovals, tc.written)), fx.Alice, "kubectl"))
 			if d.Allowed != (tc.refused == "") || !strings.Contains(d.Message, tc.refused) {
 				t.Errorf("%s: allowed %t: %s", tc.reason, d.Allowed, d.Message)
 			}

@@ -5,11 +5,15 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/kausality-io/function-kausality/admission/facts"
+
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/allowance/expression"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -49,14 +53,6 @@ func Read(p *parent.State) Reading {
 	return Reading{state: p, set: approval.Parse(p.Annotations), trace: trace.Current(p)}
 }
 
-// reading of a parent in a given state.
-func (e *Evaluator) reading(p *parent.State) Reading {
-	if e.Parent.state == p {
-		return e.Parent
-	}
-	return Read(p)
-}
-
 // Evaluate a request. It returns an error only if it could not decide; a refusal
 // is a Decision. The caller then applies the failure behaviour of the mode, which
 // the Decision holds even then, empty where it is unknown.
@@ -64,14 +60,14 @@ func (e *Evaluator) reading(p *parent.State) Reading {
 // No request is refused from a cache alone (KR-05-20): a refusal that is based on
 // a cached parent is decided again on the live one.
 func (e *Evaluator) Evaluate(ctx context.Context, req *Request) (Decision, error) {
-	f, err := e.collect(ctx, req)
+	f, err := facts.Collect(ctx, e.World, &e.Options, e.Policies, req)
 	if err != nil {
 		return Decision{}, err
 	}
-	ev := &evaluation{facts: f, ctx: ctx}
+	ev := &evaluation{Facts: f, ctx: ctx, shared: &e.Parent}
 	d, err := ev.decide()
 	if err == nil && ev.needsLiveRecheck(d) {
-		d, err = (&evaluation{facts: f, ctx: ctx, live: true}).decide()
+		d, err = (&evaluation{Facts: f, ctx: ctx, shared: &e.Parent, live: true}).decide()
 	}
 	return d, err
 }
@@ -79,11 +75,11 @@ func (e *Evaluator) Evaluate(ctx context.Context, req *Request) (Decision, error
 // Live decides on the live parent, never on a cache: for adapters that lost a race
 // for an approval.
 func (e *Evaluator) Live(ctx context.Context, req *Request) (Decision, error) {
-	f, err := e.collect(ctx, req)
+	f, err := facts.Collect(ctx, e.World, &e.Options, e.Policies, req)
 	if err != nil {
 		return Decision{}, err
 	}
-	return (&evaluation{facts: f, ctx: ctx, live: true}).decide()
+	return (&evaluation{Facts: f, ctx: ctx, shared: &e.Parent, live: true}).decide()
 }
 
 // step of a decision. The zero verdict leaves the decision to the next step; an
@@ -121,51 +117,39 @@ var changeSteps = []step{
 // evaluation is one pass over the steps. Each of its fields has one writer; a memo
 // is computed by the first step that needs it.
 type evaluation struct {
-	*facts
+	*facts.Facts
 	ctx context.Context //nolint:containedctx // Lives as long as the call it belongs to.
+	// shared is what was read of a parent for many requests.
+	shared *Reading
 	// live: the parent is read past every cache.
 	live bool
 
 	// deletion of what the object stands for; written by externalDeletion.
 	deletion deletion
 	// found parent, or why there is none.
-	found memo[lookup]
+	found facts.Memo[lookup]
 	// class of the change and what policies bind it; written by classify.
 	class classification
 	// half of a change that is decided.
 	half half
 	// narrowed by AllowancePolicies.
-	narrowed memo[narrowing]
+	narrowed facts.Memo[narrowing]
 	// allowances of the parent that are not consumed.
-	allowances memo[allowance.Entries]
+	allowances facts.Memo[allowance.Entries]
 	// question to the parent's approvals.
-	question memo[approval.Query]
+	question facts.Memo[approval.Query]
 	// polled is what ApprovalRules require for the change.
-	polled memo[*poll]
+	polled facts.Memo[*poll]
 	// calling is the build of the controller that makes the request.
-	calling memo[allowance.Build]
+	calling facts.Memo[allowance.Build]
 	// caused are the causes of a change that counts as drift.
-	caused memo[[]v1alpha1.HopCause]
+	caused facts.Memo[[]v1alpha1.HopCause]
 	// variables of expressions about the request.
-	variables memo[*expression.Input]
+	variables facts.Memo[*expression.Input]
 	// unevaluated rules of ApprovalPolicies; written by excepted.
 	unevaluated []string
 	// warnings in the order in which they came up.
 	warnings warnings
-}
-
-// memo is a value that is computed once, when it is first needed.
-type memo[T any] struct {
-	value T
-	known bool
-}
-
-// get the value. A pointer, so that large values are not copied; it is not modified.
-func (m *memo[T]) get(compute func() T) *T {
-	if !m.known {
-		m.value, m.known = compute(), true
-	}
-	return &m.value
 }
 
 // warnings of a decision. Steps only add to them.
@@ -177,13 +161,13 @@ func (w *warnings) add(text ...string) { *w = append(*w, text...) }
 func (ev *evaluation) decide() (Decision, error) {
 	out, err := ev.run()
 	if err != nil {
-		return Decision{Mode: ev.mode}, err
+		return Decision{Mode: ev.Mode}, err
 	}
 	d := out.of.decision(out.verdict)
 	if d.Allowed && !ev.needsLiveRecheck(d) {
 		d = out.of.edit(out.verdict, d)
 	}
-	d.Warnings = slices.Concat(out.of.modeWarnings, out.warned, out.of.warnings)
+	d.Warnings = slices.Concat(out.of.ModeWarnings, out.warned, out.of.warnings)
 	return d, nil
 }
 
@@ -217,27 +201,46 @@ func (ev *evaluation) cached() bool {
 	switch {
 	case ev.live:
 		return false
-	case ev.found.known:
-		return ev.found.value.cached
+	case ev.found.Known:
+		return ev.found.Value.cached
 	}
 	return ev.deletion.cached
 }
 
 // ownComponent allows writes by processes of Kausality (KR-04-15, KR-05-01).
 func (ev *evaluation) ownComponent() (verdict, error) {
-	if !ev.World.Component(ev.req.User, ev.req.FieldManager) {
+	if !ev.World.Component(ev.Req.User, ev.Req.FieldManager) {
 		return verdict{}, nil
 	}
 	return ev.allow(ReasonComponent), nil
+}
+
+// staleCreation refuses a composed creation that carries the gate of an object that
+// is gone (KR-08-16). The composition function copied it, and the author's value,
+// from a stale read of that object: what the Composition has by now is unknown.
+func (ev *evaluation) staleCreation() (verdict, error) {
+	if ev.Req.Operation != Create || !ev.Kind.ManagementPolicies || ev.Mode != v1alpha1.ModeEnforce || !subject.IsComposedApply(ev.Manager) {
+		return verdict{}, nil
+	}
+	value := identity.Annotation(ev.Req.Object, v1alpha1.AnnotationKeyGate)
+	if value == "" {
+		return verdict{}, nil
+	}
+	gate := mask.ParseGate(map[string]string{v1alpha1.AnnotationKeyGate: value})
+	if gate.State == "" || gate.Reason == v1alpha1.GateReasonCreated && gate.Generation <= 1 {
+		return verdict{}, nil
+	}
+	return ev.refuse(refusal{code: codeComposed, reason: ReasonStaleRead,
+		why: "it was composed from a managed resource of that name that no longer exists", next: "Crossplane composes it again by itself."}), nil
 }
 
 // nothingToDecide allows what changes no desired state, and updates and further deletions
 // of an object that is being deleted (KR-05-01).
 func (ev *evaluation) nothingToDecide() (verdict, error) {
 	switch {
-	case !ev.desiredChange():
+	case !ev.DesiredChange():
 		return ev.allow(ReasonNoChange), nil
-	case ev.req.Operation != Create && identity.IsDeleting(ev.req.OldObject):
+	case ev.Req.Operation != Create && identity.IsDeleting(ev.Req.OldObject):
 		return ev.allow(ReasonBeingDeleted), nil
 	}
 	return verdict{}, nil
@@ -245,10 +248,10 @@ func (ev *evaluation) nothingToDecide() (verdict, error) {
 
 // noParent allows changes of objects without a controlling owner, in the windows that bind them (KR-05-01, KR-14-21).
 func (ev *evaluation) noParent() (verdict, error) {
-	if ev.hasParent {
+	if ev.HasParent {
 		return verdict{}, nil
 	}
-	return ev.inWindow(v1alpha1.AppliesToNewOrigin, ev.allowAs(ClassNewOrigin, ReasonNoParent)), nil
+	return ev.inWindow(v1alpha1.AppliesToNewOrigin, allowAs(ClassNewOrigin, ReasonNoParent)), nil
 }
 
 // parentDeleting decides about children of a parent that is being deleted (KR-05-05).
@@ -291,5 +294,5 @@ func (ev *evaluation) expected() (verdict, error) {
 // needsApproval reports whether a change by another actor than the parent's
 // controller is treated as drift (KR-04-11). An undetermined actor never is.
 func (ev *evaluation) needsApproval() bool {
-	return ev.settings.RequireApproval && ev.effectiveClass() == ClassNewOrigin && !ev.actor().undetermined
+	return ev.Settings.RequireApproval && ev.effectiveClass() == ClassNewOrigin && !ev.actor().undetermined
 }

@@ -96,7 +96,7 @@ func TestRetarget(t *testing.T) {
 			o := stubs{Options: enforced()}
 			o.mayUpdateStatus = func(context.Context, subject.User, parent.Ref) (bool, error) { return tc.may, nil }
 			before := fx.With(fx.Instance(), append([]fx.Mod{fx.Ready}, tc.before...)...)
-			req := by(request(Update, before, tc.to), tc.by, "writer")
+			req := by(byCrossplane(Update, before, tc.to), tc.by, "writer")
 			d := decide(t, setting{}.world(), o, req)
 			if !d.Allowed {
 				t.Fatalf("%s: refused: %s", tc.reason, d.Message)
@@ -132,18 +132,18 @@ func TestRetarget(t *testing.T) {
 // the deletion of that one is approved (KR-13-18).
 func TestRetargetDeleted(t *testing.T) {
 	before := fx.With(fx.Instance(), externalName("scratch"), open, fx.Deleting)
-	refusal := decide(t, setting{}.world(), enforced(), by(request(Update, before, externalName("prod")), fx.Alice, "kubectl"))
+	refusal := decide(t, setting{}.world(), enforced(), by(byCrossplane(Update, before, externalName("prod")), fx.Alice, "kubectl"))
 	if refusal.Allowed || refusal.Reason != ReasonExternalDeletion || refusal.Suggestion == "" && refusal.ID == "" {
 		t.Fatalf("got %s: %s", refusal.Reason, refusal.Message)
 	}
 	approved := setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+refusal.ID, "once")}}.world()
-	if d := decide(t, approved, enforced(), by(request(Update, before, externalName("prod")), fx.Alice, "kubectl")); !d.Allowed || d.Claim == nil {
+	if d := decide(t, approved, enforced(), by(byCrossplane(Update, before, externalName("prod")), fx.Alice, "kubectl")); !d.Allowed || d.Claim == nil {
 		t.Errorf("approved: %s, claim %v", d.Message, d.Claim)
 	}
-	if d := decide(t, approved, enforced(), by(request(Update, before, externalName("other")), fx.Alice, "kubectl")); d.Allowed {
+	if d := decide(t, approved, enforced(), by(byCrossplane(Update, before, externalName("other")), fx.Alice, "kubectl")); d.Allowed {
 		t.Error("the approval of one was used on another")
 	}
-	if d := decide(t, setting{}.world(), Options{}, by(request(Update, before, externalName("prod")), fx.Alice, "kubectl")); !d.Allowed {
+	if d := decide(t, setting{}.world(), Options{}, by(byCrossplane(Update, before, externalName("prod")), fx.Alice, "kubectl")); !d.Allowed {
 		t.Errorf("mode log: %s", d.Message)
 	}
 }
@@ -154,7 +154,7 @@ func TestOwnNameRecorded(t *testing.T) {
 	for name, recorded := range map[string]bool{"Create": true, "Update": false, "Delete": false} {
 		gate := `{"state":"open","verbs":["` + name + `"],"generation":3,"at":"2026-01-02T11:00:00Z"}`
 		before := fx.With(fx.Instance(), fx.Policies(fx.Observe, name), fx.GateValue(gate))
-		req := by(request(Update, before, externalName(before.GetName())), subject.User{Name: "system:serviceaccount:providers/cloud"}, "provider")
+		req := by(byCrossplane(Update, before, externalName(before.GetName())), subject.User{Name: "system:serviceaccount:providers/cloud"}, "provider")
 		d := decide(t, setting{}.world(), enforced(), req)
 		if !d.Allowed {
 			t.Fatalf("%s: refused: %s", name, d.Message)

@@ -3,6 +3,8 @@ package admission
 import (
 	"fmt"
 
+	"github.com/kausality-io/function-kausality/admission/facts"
+
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -13,25 +15,25 @@ import (
 // resource, unless that is to be left behind (KR-13-53). A controller that may
 // update the status may remove it, as providers do when they have finished.
 func (ev *evaluation) keptFinalizer() (verdict, error) {
-	req := ev.req
-	if req.Operation != Update || req.Subresource != "" || !ev.kind.ManagementPolicies || req.Actor != ActorUnknown ||
+	req := ev.Req
+	if req.Operation != Update || req.Subresource != "" || !ev.Kind.ManagementPolicies || req.Actor != ActorUnknown ||
 		!parent.HasProviderFinalizer(req.OldObject) || parent.HasProviderFinalizer(req.Object) {
 		return verdict{}, nil
 	}
-	if gating.Orphans(ev.policies.author, deletionPolicy(ev.policies.new)) ||
+	if gating.Orphans(ev.Desired.Author, facts.DeletionPolicy(ev.Desired.New)) ||
 		identity.Annotation(req.Object, v1alpha1.AnnotationKeyDeletion) == v1alpha1.DeletionOrphan {
 		return verdict{}, nil
 	}
-	if may, err := ev.mayUpdateStatus(ev.ctx, req.Ref()); may || err != nil {
+	if may, err := mayUpdateStatus(ev.ctx, ev.Facts, req.Ref()); may || err != nil {
 		return verdict{}, err
 	}
 	r := refusal{code: 403, reason: ReasonExternalDeletion,
 		why: "its provider deletes the external resource by the finalizer " + parent.ProviderFinalizer + ", which would be left behind without it",
 		next: fmt.Sprintf("The provider removes the finalizer itself. To leave the external resource behind on purpose: kubectl annotate %s %s=%s, and try again.",
-			identity.Target(req.Ref(), ev.kind), v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)}
-	if ev.mode == v1alpha1.ModeLog {
-		ev.warnings.add(ev.message(r))
+			identity.Target(req.Ref(), ev.Kind), v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)}
+	if ev.Mode == v1alpha1.ModeLog {
+		ev.warnings.add(zMessage(ev.Facts, r))
 		return verdict{}, nil
 	}
-	return ev.refuseAs(ClassNone, r), nil
+	return refuseAs(ev.Facts, ClassNone, r), nil
 }

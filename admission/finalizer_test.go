@@ -49,7 +49,7 @@ func TestKeptFinalizer(t *testing.T) {
 				o.DefaultMode = v1alpha1.ModeLog
 			}
 			mr := fx.With(fx.Instance(), append([]fx.Mod{has}, tc.mr...)...)
-			d := decide(t, setting{xr: []fx.Mod{fx.Unsettled}}.world(), o, by(request(Update, mr, tc.mod...), tc.who, ""))
+			d := decide(t, setting{xr: []fx.Mod{fx.Unsettled}}.world(), o, by(byCrossplane(Update, mr, tc.mod...), tc.who, ""))
 			if d.Allowed != tc.want {
 				t.Errorf("allowed %t: %s", d.Allowed, d.Message)
 			}

@@ -3,6 +3,8 @@ package admission
 import (
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/facts"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/change"
@@ -17,33 +19,33 @@ import (
 // status or finalizer does (KR-07-08): it has no content of its own, or the field manager is one that named
 // the external resource so, or the reference resolver's. It shows nothing of a user who changed the desired
 // state before: that one is an author. The caller checks that the user may update the status.
-func (f *facts) showsProvider() bool {
-	if f.kind.Role != parent.RoleManaged || len(f.changes) == 0 || subject.IsComposedApply(f.manager) || f.isAuthor() {
+func showsProvider(f *facts.Facts) bool {
+	if f.Kind.Role != parent.RoleManaged || len(f.Changes) == 0 || subject.IsComposedApply(f.Manager) || isAuthor(f) {
 		return false
 	}
-	if subject.IsReferenceResolver(f.manager) {
+	if subject.IsReferenceResolver(f.Manager) {
 		return true
 	}
-	return !parent.HasStatusWriter(f.req.OldObject) && (f.fillsIn() || parent.Named(f.req.OldObject, f.manager))
+	return !parent.HasStatusWriter(f.Req.OldObject) && (fillsIn(f) || parent.Named(f.Req.OldObject, f.Manager))
 }
 
 // isAuthor reports whether the user is recorded to have changed the object's desired state.
-func (f *facts) isAuthor() bool {
-	old := f.req.OldObject
-	if own := trace.Of(old.GetAnnotations()).Own(); own != nil && own.User == f.req.User.Name {
+func isAuthor(f *facts.Facts) bool {
+	old := f.Req.OldObject
+	if own := trace.Of(old.GetAnnotations()).Own(); own != nil && own.User == f.Req.User.Name {
 		return true
 	}
-	return subject.ParseHashes(identity.Annotation(old, v1alpha1.AnnotationKeyUpdaters)).Has(f.hash())
+	return subject.ParseHashes(identity.Annotation(old, v1alpha1.AnnotationKeyUpdaters)).Has(f.Hash())
 }
 
 // fillsIn reports whether the request inserts fields with nothing but zero values, defaults and the tags of
 // the object itself, and perhaps the external name that the object would get anyway.
-func (f *facts) fillsIn() bool {
-	defaults, tags := f.World.Defaults(f.req.Kind), externalTags(f.req.Object)
-	for _, d := range f.fields() {
+func fillsIn(f *facts.Facts) bool {
+	defaults, tags := f.World.Defaults(f.Req.Kind), externalTags(f.Req.Object)
+	for _, d := range f.Fields() {
 		switch {
 		case d.Path == PathExternalName:
-			if !parent.ExternalOf(f.req.OldObject).Names(parent.ExternalOf(f.req.Object), f.req.OldObject.GetName()) {
+			if !parent.ExternalOf(f.Req.OldObject).Names(parent.ExternalOf(f.Req.Object), f.Req.OldObject.GetName()) {
 				return false
 			}
 		case d.Verb != change.Insert || !defaults.Fill(d.At, d.New) && !tags.only(d.At, d.New):

@@ -108,7 +108,7 @@ properties:
 			if tc.manager == "" {
 				tc.manager = "provider"
 			}
-			req := by(request(Update, before, tc.to), tc.by, tc.manager)
+			req := by(byCrossplane(Update, before, tc.to), tc.by, tc.manager)
 			d := decide(t, w, o, req)
 			if (d.Class == ClassSelf) != tc.self || !d.Allowed {
 				t.Fatalf("%s: got %+v: %s", tc.reason, outcomeOf(d), d.Message)

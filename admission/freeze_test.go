@@ -69,7 +69,7 @@ func TestFrozenFromOutside(t *testing.T) {
 				o := stubs{Options: Options{DefaultMode: mode}, settings: func(_ parent.Ref, _ map[string]string) settings.Settings {
 					return settings.Settings{Policy: "all", Freezes: tc.policies}
 				}}
-				d := decide(t, w, o, request(Update, fx.With(fx.Instance(), fx.Set(namespace, "metadata", "namespace")), fx.Resize("l")))
+				d := decide(t, w, o, byCrossplane(Update, fx.With(fx.Instance(), fx.Set(namespace, "metadata", "namespace")), fx.Resize("l")))
 				if frozen := d.Reason == ReasonFrozen; frozen != tc.frozen || frozen && (d.Allowed || d.Code != 422) {
 					t.Fatalf("%s: got %+v: %s", tc.reason, outcomeOf(d), d.Message)
 				}
@@ -88,7 +88,7 @@ func TestFrozenIsReadLive(t *testing.T) {
 	w := setting{xr: []fx.Mod{fx.Unannotate(v1alpha1.AnnotationKeyPhase)}}.world()
 	w.declared = map[string]settings.Namespace{"team": {Freeze: "true"}}
 	w.liveNamespaces = map[string]settings.Namespace{"team": {}}
-	req := request(Update, fx.With(fx.Instance(), fx.Set("team", "metadata", "namespace")), fx.Resize("l"))
+	req := byCrossplane(Update, fx.With(fx.Instance(), fx.Set("team", "metadata", "namespace")), fx.Resize("l"))
 	if d := decide(t, w, enforced(), req); d.Reason == ReasonFrozen {
 		t.Errorf("got %+v: %s", outcomeOf(d), d.Message)
 	}

@@ -42,7 +42,7 @@ func TestGate_AcceptedChangeKeepsUse(t *testing.T) {
 	claimed := fx.With(approved, fx.Annotate(v1alpha1.AnnotationKeyClaims, first.Claim.Value))
 	shut := fx.With(drifted, fx.GateValue(`{"state":"closed","verbs":["Update"],"generation":4,"at":"2026-01-02T11:30:00Z",`+
 		`"claim":"`+first.Claim.ID+`","reason":"Confirmed"}`))
-	req := by(request(Update, shut, fx.Resize("l")), fx.Alice, "kubectl")
+	req := by(byCrossplane(Update, shut, fx.Resize("l")), fx.Alice, "kubectl")
 	w := newWorld()
 	w.add(claimed)
 	after := apply(req.Object, decide(t, w, enforced(), req))

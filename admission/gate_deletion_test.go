@@ -31,12 +31,12 @@ func TestDeleteStopped(t *testing.T) {
 			whole := fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.DeletionID(s, s), "once"), tc.stop)
 			w := setting{}.world()
 			w.managed = []*parent.State{parent.Sum(fx.Instance(), parent.RoleManaged)}
-			if d := decide(t, w, enforced(), by(request(Delete, whole), fx.Alice, "")); d.Allowed || d.Reason != tc.want {
+			if d := decide(t, w, enforced(), by(byCrossplane(Delete, whole), fx.Alice, "")); d.Allowed || d.Reason != tc.want {
 				t.Errorf("the XR: %s: %s", d.Reason, d.Message)
 			}
 			one := setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.DeletionID(s,
 				parent.Sum(fx.Instance(), parent.RoleManaged)), "once"), tc.stop}}
-			if d := decide(t, one.world(), enforced(), by(request(Delete, fx.Instance()), fx.Alice, "")); d.Allowed || d.Reason != tc.want {
+			if d := decide(t, one.world(), enforced(), by(byCrossplane(Delete, fx.Instance()), fx.Alice, "")); d.Allowed || d.Reason != tc.want {
 				t.Errorf("the MR: %s: %s", d.Reason, d.Message)
 			}
 		})
@@ -48,8 +48,8 @@ func TestDeleteStopped(t *testing.T) {
 func TestDeleteDeadline(t *testing.T) {
 	forDelete := fx.With(fx.Instance(), fx.Policies(fx.Observe, fx.Delete),
 		fx.GateValue(`{"state":"open","verbs":["Delete"],"generation":3,"at":"2026-01-02T11:10:00Z"}`))
-	changed := apply(request(Update, forDelete, fx.Resize("l")).Object, decide(t, setting{xr: []fx.Mod{fx.Unsettled}}.world(), enforced(),
-		request(Update, forDelete, fx.Resize("l"))))
+	changed := apply(byCrossplane(Update, forDelete, fx.Resize("l")).Object, decide(t, setting{xr: []fx.Mod{fx.Unsettled}}.world(), enforced(),
+		byCrossplane(Update, forDelete, fx.Resize("l"))))
 	gate := mask.ParseGate(changed.GetAnnotations())
 	if gate.DeleteAt == nil || gate.DeleteAt.UTC().Format(time.RFC3339) != "2026-01-02T11:10:00Z" || !gate.At.Time.Equal(fx.Noon) {
 		t.Fatalf("changed at noon: %+v", gate)

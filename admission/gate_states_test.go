@@ -255,25 +255,25 @@ func frozenAbove(g gating.Managed) bool {
 func requests(o *unstructured.Unstructured) map[string]*Request {
 	orphaned := fx.With(o, fx.Annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan))
 	return map[string]*Request{
-		"re-apply":               request(Update, o),
-		"author's again":         request(Update, o, fx.Policies("*")),
-		"author O":               request(Update, o, fx.Policies(fx.Observe)),
-		"author []":              request(Update, o, fx.Policies()),
-		"author O,C,U":           request(Update, o, fx.Policies(fx.Observe, fx.Create, fx.Update)),
-		"change":                 request(Update, o, fx.Resize("l")),
-		"change, author's again": request(Update, o, fx.Resize("l"), fx.Policies("*")),
-		"change by alice":        by(request(Update, o, fx.Resize("l")), fx.Alice, "kubectl"),
-		"late initialisation":    by(request(Update, o, fx.Set("z", "spec", "forProvider", "zone")), fx.Provider, "provider"),
-		"delete":                 by(request(Delete, o), fx.Alice, ""),
-		"delete, orphan":         by(request(Delete, orphaned), fx.Alice, ""),
-		"delete by GC":           by(request(Delete, o), fx.Collector, ""),
+		"re-apply":               byCrossplane(Update, o),
+		"author's again":         byCrossplane(Update, o, fx.Policies("*")),
+		"author O":               byCrossplane(Update, o, fx.Policies(fx.Observe)),
+		"author []":              byCrossplane(Update, o, fx.Policies()),
+		"author O,C,U":           byCrossplane(Update, o, fx.Policies(fx.Observe, fx.Create, fx.Update)),
+		"change":                 byCrossplane(Update, o, fx.Resize("l")),
+		"change, author's again": byCrossplane(Update, o, fx.Resize("l"), fx.Policies("*")),
+		"change by alice":        by(byCrossplane(Update, o, fx.Resize("l")), fx.Alice, "kubectl"),
+		"late initialisation":    by(byCrossplane(Update, o, fx.Set("z", "spec", "forProvider", "zone")), fx.Provider, "provider"),
+		"delete":                 by(byCrossplane(Delete, o), fx.Alice, ""),
+		"delete, orphan":         by(byCrossplane(Delete, orphaned), fx.Alice, ""),
+		"delete by GC":           by(byCrossplane(Delete, o), fx.Collector, ""),
 	}
 }
 
 // exploreWebhook decides, as the webhook, about every MR and every request.
 func exploreWebhook(t *testing.T, found explored) (asked int) {
 	t.Helper()
-	one := func(in string, w *world, mode v1alpha1.Mode, before *parent.State, req *Request) {
+	one := func(in string, w *memoryWorld, mode v1alpha1.Mode, before *parent.State, req *Request) {
 		asked++
 		d, err := (&Evaluator{World: w, Options: Options{DefaultMode: mode}}).Evaluate(t.Context(), req)
 		if err != nil {
@@ -309,7 +309,7 @@ func exploreWebhook(t *testing.T, found explored) (asked int) {
 				}
 			}
 			for name, p := range map[string][]any{"*": {"*"}, "O": {fx.Observe}, "[]": {}} {
-				one("create "+name, s.world(), mode, nil, request(Create, fx.With(fx.Unmasked(), fx.Policies(p...))))
+				one("create "+name, s.world(), mode, nil, byCrossplane(Create, fx.With(fx.Unmasked(), fx.Policies(p...))))
 			}
 		}
 	}

@@ -35,7 +35,7 @@ func TestApprovalsOfUnguardedParents(t *testing.T) {
 		"Rejected":  {xr: []fx.Mod{always, fx.Annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}, opts: unguarded(), want: ReasonRejected},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := decide(t, setting{xr: tc.xr}.world(), tc.opts, request(Update, fx.Instance(), fx.Resize("l")))
+			d := decide(t, setting{xr: tc.xr}.world(), tc.opts, byCrossplane(Update, fx.Instance(), fx.Resize("l")))
 			if d.Reason != tc.want {
 				t.Fatalf("want %s, got %s: %s", tc.want, d.Reason, d.Message)
 			}
@@ -56,7 +56,7 @@ func TestApprovalsOfUnguardedParents(t *testing.T) {
 // parent that is not guarded, and the gate opens by it (KR-13-15).
 func TestDeletionBelowUnguardedParent(t *testing.T) {
 	always := fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","mode":"always","relation":"External","verbs":["Delete"]}]`)
-	d := decide(t, setting{xr: []fx.Mod{always}}.world(), unguarded(), by(request(Delete, fx.Instance()), fx.Alice, ""))
+	d := decide(t, setting{xr: []fx.Mod{always}}.world(), unguarded(), by(byCrossplane(Delete, fx.Instance()), fx.Alice, ""))
 	if d.Reason != ReasonExternalDeletion || !strings.HasPrefix(d.Suggestion, "kubectl annotate instances.aws.example.org inst ") {
 		t.Fatalf("got %s: %s", d.Reason, d.Message)
 	}
@@ -82,12 +82,12 @@ func TestDeletionBelowUnguardedParent(t *testing.T) {
 func TestForeignDeletionBelowUnguardedParent(t *testing.T) {
 	below := fx.With(destroying(), owners(owner("db", "xr-uid", true)))
 	approve := fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","relation":"External","mode":"always","verbs":["destroy"]}]`)
-	d := decide(t, setting{xr: []fx.Mod{approve}}.world(), unguarded(), by(request(Delete, below), fx.Alice, ""))
+	d := decide(t, setting{xr: []fx.Mod{approve}}.world(), unguarded(), by(byCrossplane(Delete, below), fx.Alice, ""))
 	if d.Reason != ReasonExternalDeletion || !strings.Contains(d.Suggestion, "terraform") {
 		t.Fatalf("got %s: %s", d.Reason, d.Message)
 	}
 	key, value, _ := strings.Cut(d.Suggestion[strings.LastIndex(d.Suggestion, " ")+1:], "=")
-	if d := decide(t, setting{}.world(), unguarded(), by(request(Delete, fx.With(below, fx.Annotate(key, value))), fx.Alice, "")); !d.Allowed {
+	if d := decide(t, setting{}.world(), unguarded(), by(byCrossplane(Delete, fx.With(below, fx.Annotate(key, value))), fx.Alice, "")); !d.Allowed {
 		t.Errorf("it is refused as suggested: %s", d.Message)
 	}
 }

@@ -1,18 +1,15 @@
 package admission
 
 import (
-	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"github.com/kausality-io/function-kausality/admission/facts"
 
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mixed"
-	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -22,7 +19,7 @@ type half struct {
 	// held: all of it was held before the last intent. It is drift.
 	held bool
 	// whole is the change that it is a half of; nil for the whole.
-	whole *facts
+	whole *facts.Facts
 }
 
 // conclusion of the steps: the evaluation of the change, or of that half of it, which the verdict is about.
@@ -36,19 +33,19 @@ type conclusion struct {
 // decideHalves separates what an intent causes from what was held as drift before it (KR-05-55). All of a change that was held is
 // drift as before. Of a mixed one each half is decided for itself (KR-05-56): what was held stays so, and the rest passes.
 func (ev *evaluation) decideHalves() (conclusion, error) {
-	if ev.req.Held == nil || ev.class.class != ClassExpected || ev.class.selfHealing || !ev.actor().controller {
+	if ev.Req.Held == nil || ev.class.class != ClassExpected || ev.class.selfHealing || !ev.actor().controller {
 		return ev.decideWhole(false)
 	}
-	if ev.req.Operation != Update {
-		if ev.req.Held.Whole {
+	if ev.Req.Operation != Update {
+		if ev.Req.Held.Whole {
 			return ev.heldHalf(nil).decideWhole(false)
 		}
 		return ev.decideWhole(false)
 	}
-	parts := mixed.Split(ev.leaves(), ev.req.Held)
+	parts := mixed.Split(ev.Leaves(), ev.Req.Held)
 	if n := len(parts.Both); n > 0 {
 		ev.warnings.add(fmt.Sprintf("%s was held with another value before the last intent of %s: it passes with both causes, the intent and %s",
-			strings.Join(parts.Both[:min(n, maxPaths)], ", "), identity.Describe(ev.parent().Ref), ev.causeOf(ev.parent())))
+			strings.Join(parts.Both[:min(n, maxPaths)], ", "), identity.Describe(ev.parent().Ref), zCauseOf(ev.Facts, ev.parent())))
 	}
 	switch {
 	case len(parts.Held) == 0:
@@ -70,24 +67,24 @@ func (ev *evaluation) decideWhole(both bool) (conclusion, error) {
 }
 
 // heldHalf of the change: what was held. It is the change itself where f is nil.
-func (ev *evaluation) heldHalf(f *facts) *evaluation {
+func (ev *evaluation) heldHalf(f *facts.Facts) *evaluation {
 	class := ev.class
 	class.class = ClassDrift
-	out := &evaluation{facts: ev.facts, ctx: ev.ctx, live: ev.live, deletion: ev.deletion, found: ev.found, class: class, half: half{held: true}}
+	out := &evaluation{Facts: ev.Facts, ctx: ev.ctx, shared: ev.shared, live: ev.live, deletion: ev.deletion, found: ev.found, class: class, half: half{held: true}}
 	if f == nil { // what policies do not allow of the change, they do not allow now
 		out.narrowed = ev.narrowed
 		return out
 	}
-	out.facts, out.half.whole = f, ev.facts
-	out.class.id = f.req.DifferenceID(ev.parent(), f.changes)
+	out.Facts, out.half.whole = f, ev.Facts
+	out.class.id = f.Req.DifferenceID(ev.parent(), f.Changes)
 	return out
 }
 
 // restHalf of the change: what is left without what was held.
-func (ev *evaluation) restHalf(f *facts) *evaluation {
+func (ev *evaluation) restHalf(f *facts.Facts) *evaluation {
 	class := ev.class
-	class.id = f.req.DifferenceID(ev.parent(), f.changes)
-	return &evaluation{facts: f, ctx: ev.ctx, live: ev.live, deletion: ev.deletion, found: ev.found, class: class, half: half{whole: ev.facts}}
+	class.id = f.Req.DifferenceID(ev.parent(), f.Changes)
+	return &evaluation{Facts: f, ctx: ev.ctx, shared: ev.shared, live: ev.live, deletion: ev.deletion, found: ev.found, class: class, half: half{whole: ev.Facts}}
 }
 
 // putBack the stored values of a change by the parent's controller all of which was held
@@ -98,16 +95,16 @@ func (ev *evaluation) putBack(held map[string]bool) (conclusion, error) {
 	whole := ev.heldHalf(nil)
 	out, err := whole.decideWhole(false)
 	out.warned = ev.warnings
-	if err != nil || out.Allowed || ev.req.Actor != ActorUnknown || !ev.separates() {
+	if err != nil || out.Allowed || ev.Req.Actor != ActorUnknown || !ev.Separates() {
 		return out, err
 	}
 	withheld := whole.withheld(out.verdict)
-	f, err := ev.without(func(path string) bool { return held[path] })
+	f, err := ev.Without(ev.ctx, func(path string) bool { return held[path] })
 	if err != nil {
 		return conclusion{}, err
 	}
 	rest := ev.restHalf(f)
-	v := rest.allowAs(ClassNone, ReasonNoChange)
+	v := allowAs(ClassNone, ReasonNoChange)
 	v.withheld = withheld
 	return conclusion{of: rest, verdict: v, warned: slices.Concat(ev.warnings, whole.warnings)}, nil
 }
@@ -115,11 +112,11 @@ func (ev *evaluation) putBack(held map[string]bool) (conclusion, error) {
 // join the decisions about the two halves of a change (KR-05-56). Where what was held is approved, the whole passes by its
 // approval; where it is refused, the rest passes without it.
 func (ev *evaluation) join(parts mixed.Parts) (conclusion, error) {
-	heldFacts, err := ev.without(func(path string) bool { return !parts.Held[path] })
+	heldFacts, err := ev.Without(ev.ctx, func(path string) bool { return !parts.Held[path] })
 	if err != nil {
 		return conclusion{}, err
 	}
-	restFacts, err := ev.without(func(path string) bool { return parts.Held[path] })
+	restFacts, err := ev.Without(ev.ctx, func(path string) bool { return parts.Held[path] })
 	if err != nil {
 		return conclusion{}, err
 	}
@@ -136,7 +133,7 @@ func (ev *evaluation) joinHalves(held, rest *evaluation, both bool) (conclusion,
 	if err != nil {
 		return conclusion{}, err
 	}
-	joined := mixed.Join(refused.half(), allowed.half(), mixed.Policy{Causes: ev.mixedCauses(), Separates: ev.separates()})
+	joined := mixed.Join(refused.half(), allowed.half(), mixed.Policy{Causes: ev.MixedCauses(), Separates: ev.Separates()})
 	var logged *Held
 	if refused.Reason == ReasonDriftLogged {
 		logged = held.decision(refused).Drift
@@ -156,13 +153,13 @@ func (ev *evaluation) joinHalves(held, rest *evaluation, both bool) (conclusion,
 	case mixed.PassesWithBothCauses:
 		ev.warnings.add(fmt.Sprintf(
 			"%s was held before the last intent of %s: it passes with both causes, the intent and %s, since mixedCauses is Admit",
-			change.Summary(held.changes, maxPaths), identity.Describe(ev.parent().Ref), ev.causeOf(ev.parent())))
+			change.Summary(held.Changes, maxPaths), identity.Describe(ev.parent().Ref), zCauseOf(ev.Facts, ev.parent())))
 		allowed.both, allowed.logged = true, logged
 		return conclusion{of: ev, verdict: allowed}, nil
 	case mixed.PassesWithoutHeld:
 		allowed.withheld, allowed.both = held.withheld(refused), both
 		warned := ev.warnings
-		if ev.req.Actor == ActorUnknown {
+		if ev.Req.Actor == ActorUnknown {
 			warned = slices.Concat(warned, held.warnings)
 		}
 		return conclusion{of: rest, verdict: allowed, warned: warned}, nil
@@ -191,116 +188,21 @@ func (ev *evaluation) withheld(v verdict) *Decision {
 		report.Separated = true
 		d.Report = &report
 	}
-	if ev.req.Actor == ActorUnknown {
+	if ev.Req.Actor == ActorUnknown {
 		ev.warnings.add("the stored values are kept: " + d.Message)
 	}
 	return &d
 }
 
-// mixedCauses is how a change is decided of which a part was held before (KR-05-62 to KR-05-64).
-func (f *facts) mixedCauses() v1alpha1.MixedCauses {
-	switch {
-	case f.req.Actor != ActorUnknown:
-		return v1alpha1.MixedCausesHold
-	case f.stale: // Crossplane composes it again
-		return v1alpha1.MixedCausesRefuse
-	case f.settings.MixedCauses != "":
-		return f.settings.MixedCauses
-	case subject.IsComposedApply(f.manager):
-		return v1alpha1.MixedCausesHold
-	}
-	return v1alpha1.MixedCausesRefuse
-}
-
-// separates reports whether the write can pass without what was held before. A change
-// through /scale cannot: it is one field.
-func (f *facts) separates() bool {
-	return f.Options.Separates && f.req.Subresource == "" && f.mixedCauses() == v1alpha1.MixedCausesHold
-}
-
 // withMixedCauses is the refusal of a change that has other changes beside what is held.
 func (ev *evaluation) withMixedCauses(v verdict) verdict {
-	if ev.stale || v.Reason == ReasonRejected {
+	if ev.Stale || v.Reason == ReasonRejected {
 		return v
 	}
 	r := ev.driftRefusal()
 	r.why += "; the same write has what the intent causes, and is refused as a whole (mixedCauses: Refuse)"
-	v.Message, v.Why = ev.message(r), r.why
+	v.Message, v.Why = zMessage(ev.Facts, r), r.why
 	return v
-}
-
-// without are the facts of the update with some paths as stored.
-func (ev *evaluation) without(paths func(path string) bool) (*facts, error) {
-	req := *ev.req
-	req.Object = &unstructured.Unstructured{Object: ev.keeping(paths)}
-	f, err := ev.collect(ev.ctx, &req)
-	if err != nil {
-		return nil, err
-	}
-	f.stale = ev.stale
-	return f, nil
-}
-
-// keeping is the content of the object with some paths as stored.
-func (f *facts) keeping(keep func(path string) bool) map[string]any {
-	c, old, object := f.comparison(), f.req.OldObject, f.req.Object
-	out := c.Part(old.Object, object.Object, func(l change.Leaf) bool { return keep(l.Path) })
-	if f.retarget && keep(PathExternalName) {
-		u := &unstructured.Unstructured{Object: out}
-		metadata, _ := u.Object["metadata"].(map[string]any)
-		u.Object["metadata"] = maps.Clone(metadata)
-		annotations := maps.Clone(u.GetAnnotations())
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		if name, ok := old.GetAnnotations()[v1alpha1.AnnotationKeyExternalName]; ok {
-			annotations[v1alpha1.AnnotationKeyExternalName] = name
-		} else {
-			delete(annotations, v1alpha1.AnnotationKeyExternalName)
-		}
-		u.SetAnnotations(annotations)
-	}
-	return out
-}
-
-// recorded returns a request with what the composition function recorded as held on the stored
-// object: its own apply may be based on a read from before that (KR-05-60).
-func recorded(req *Request, manager string) *Request {
-	if req.Actor != ActorUnknown || req.Held != nil || req.Operation != Update || !subject.IsComposedApply(manager) {
-		return req
-	}
-	value := identity.Annotation(req.OldObject, v1alpha1.AnnotationKeyHeld)
-	if value == "" {
-		return req
-	}
-	var h v1alpha1.Held
-	if json.Unmarshal([]byte(value), &h) != nil || h.Operation != string(Update) {
-		return req
-	}
-	out := *req
-	out.Held = HeldOf(h.HeldDrift)
-	return &out
-}
-
-// comparison of the object before and after. The composition function knows the lists of
-// built-in kinds alone, and what it recorded has the paths that it saw.
-func (f *facts) comparison() change.Comparison {
-	return change.Comparison{Lists: change.BuiltinLists(f.req.Kind), Unstored: f.req.Unstored(), Secrets: f.secrets()}
-}
-
-// leaves of an update; nil for other operations.
-func (f *facts) leaves() []change.Leaf {
-	if f.req.Operation != Update {
-		return nil
-	}
-	out := f.comparison().Leaves(f.policies.old, f.policies.new)
-	for _, c := range f.changes {
-		if c.Path == PathExternalName {
-			value, _ := c.New.(string)
-			out = append(out, change.Leaf{Path: PathExternalName, Value: value})
-		}
-	}
-	return out
 }
 
 // withHeld completes a decision with what is held of the change, and with what is to be remembered.
@@ -308,19 +210,19 @@ func (ev *evaluation) withHeld(v verdict, d Decision) Decision {
 	d.Before = ev.half.held && !d.Allowed
 	switch {
 	case d.Allowed && v.withheld != nil:
-		d.Held, d.Rest = v.withheld, ev.req.Object
+		d.Held, d.Rest = v.withheld, ev.Req.Object
 	case !ev.Options.Remember:
 	case v.logged != nil:
 		d.Drift = v.logged
 	case ev.class.class == ClassDrift && (remembered[d.Reason] || d.Reason == ReasonDriftLogged):
 		intent := ev.view().intent
 		since := v1alpha1.SettledIntent{Generation: intent.Generation, At: intent.Timestamp}
-		d.Drift = ev.req.Held.With(ev.leaves(), ev.req.Operation != Update, since)
+		d.Drift = ev.Req.Held.With(ev.Leaves(), ev.Req.Operation != Update, since)
 	case d.Allowed:
 	case ev.half.whole != nil:
-		d.Drift = ev.req.Held.Still(ev.half.whole.leaves())
+		d.Drift = ev.Req.Held.Still(ev.half.whole.Leaves())
 	default: // a freeze is no drift, and ends none
-		d.Drift = ev.req.Held.Still(ev.leaves())
+		d.Drift = ev.Req.Held.Still(ev.Leaves())
 	}
 	if d.Report != nil && d.Drift != nil && d.Reason != ReasonFrozen {
 		report := *d.Report
@@ -337,8 +239,8 @@ var remembered = map[Reason]bool{ReasonDrift: true, ReasonAllowanceMissing: true
 // before the last intent is approved from when it was first held (KR-05-58).
 func (ev *evaluation) approvedSince() int64 {
 	intent := ev.view().intent.Generation
-	if !ev.half.held || ev.req.Held.Since.Generation == 0 {
+	if !ev.half.held || ev.Req.Held.Since.Generation == 0 {
 		return intent
 	}
-	return min(intent, ev.req.Held.Since.Generation)
+	return min(intent, ev.Req.Held.Since.Generation)
 }

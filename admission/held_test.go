@@ -30,7 +30,7 @@ func remembering() Options {
 // refusedRegion is what is remembered of a refused change of the region to "us".
 func refusedRegion(t *testing.T) (held *Held, id string) {
 	t.Helper()
-	d := decide(t, setting{}.world(), remembering(), request(Update, fx.Instance(), region("us")))
+	d := decide(t, setting{}.world(), remembering(), byCrossplane(Update, fx.Instance(), region("us")))
 	if d.Allowed || d.Drift == nil || d.Drift.Since.Generation != 5 {
 		t.Fatalf("drift: %s, remembered %+v", d.Reason, d.Drift)
 	}
@@ -95,7 +95,7 @@ func TestHeldMixedCauses(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			req := request(Update, fx.Instance(), tc.mods...)
+			req := byCrossplane(Update, fx.Instance(), tc.mods...)
 			if req.Held = tc.held; req.Held == nil {
 				req.Held = held
 			}
@@ -181,7 +181,7 @@ func TestHeldBefore(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			req := request(Update, fx.Instance(), tc.mods...)
+			req := byCrossplane(Update, fx.Instance(), tc.mods...)
 			if req.Held = tc.held; tc.by != nil {
 				req = tc.by(req)
 			}
@@ -190,7 +190,7 @@ func TestHeldBefore(t *testing.T) {
 				tc.options(&options)
 			}
 			w := setting{xr: append([]fx.Mod{fx.Unsettled}, tc.xr...)}.world()
-			d, err := options.of(w).Evaluate(t.Context(), req)
+			d, err := evaluator(options, w).Evaluate(t.Context(), req)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -251,7 +251,7 @@ func TestHeldStored(t *testing.T) {
 			if tc.old == nil {
 				tc.old = old
 			}
-			req := request(Update, tc.old, tc.mods...)
+			req := byCrossplane(Update, tc.old, tc.mods...)
 			if tc.by != nil {
 				req = tc.by(req)
 			}
@@ -270,8 +270,8 @@ func TestHeldStored(t *testing.T) {
 // Creations and deletions are held as a whole (KR-05-55).
 func TestHeldOperations(t *testing.T) {
 	for name, req := range map[string]*Request{
-		"Create": request(Create, fx.Unmasked()),
-		"Delete": request(Delete, fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyDeletion, "orphan"))),
+		"Create": byCrossplane(Create, fx.Unmasked()),
+		"Delete": byCrossplane(Delete, fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyDeletion, "orphan"))),
 	} {
 		t.Run(name, func(t *testing.T) {
 			first, err := (&Evaluator{World: setting{}.world(), Options: remembering()}).Evaluate(t.Context(), req)
@@ -295,11 +295,11 @@ func TestHeldOperations(t *testing.T) {
 func TestHeldExternalName(t *testing.T) {
 	name := func(n string) fx.Mod { return fx.Annotate(v1alpha1.AnnotationKeyExternalName, n) }
 	old := fx.With(fx.Instance(), name("one"))
-	first := decide(t, setting{}.world(), remembering(), request(Update, old, name("two")))
+	first := decide(t, setting{}.world(), remembering(), byCrossplane(Update, old, name("two")))
 	if first.Allowed || first.Drift == nil {
 		t.Fatalf("drift: %s", first.Reason)
 	}
-	req := request(Update, old, name("two"), fx.Resize("l"))
+	req := byCrossplane(Update, old, name("two"), fx.Resize("l"))
 	req.Held = first.Drift
 	d, err := (&Evaluator{World: setting{xr: []fx.Mod{fx.Unsettled}}.world(), Options: remembering()}).Evaluate(t.Context(), req)
 	if err != nil || d.Held == nil || d.Held.ID != first.ID {
@@ -351,7 +351,7 @@ func TestHeldWarning(t *testing.T) {
 		"Controller": {xr: condition, change: size, by: func(r *Request) *Request { return by(r, fx.Crossplane, "apiextensions.crossplane.io/claim") }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			req := by(request(Update, fx.With(fx.Composite(), tc.xr), tc.change), fx.Alice, "kubectl")
+			req := by(byCrossplane(Update, fx.With(fx.Composite(), tc.xr), tc.change), fx.Alice, "kubectl")
 			if tc.by != nil {
 				req = tc.by(req)
 			}
@@ -388,7 +388,7 @@ func TestHeldBelow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			xr := fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyApprovals, approval), fx.Annotate(v1alpha1.AnnotationKeyClaims, ""))
-			req := by(request(Update, xr, size), fx.Alice, "kubectl")
+			req := by(byCrossplane(Update, xr, size), fx.Alice, "kubectl")
 			if tc.by != nil {
 				req = tc.by(req)
 			}

@@ -24,7 +24,7 @@ func TestKeepMetadata(t *testing.T) {
 	}
 	for name, mods := range cases {
 		t.Run(name, func(t *testing.T) {
-			req := request(Update, stored, append(mods, fx.Annotate("example.org/a", "2"))...)
+			req := byCrossplane(Update, stored, append(mods, fx.Annotate("example.org/a", "2"))...)
 			before := copyRequest(req)
 			d := KeepMetadata(req)
 			if diff := cmp.Diff(before, req); diff != "" {

@@ -53,7 +53,7 @@ func BenchmarkPolicies(b *testing.B) {
 			set := manyPolicies(b, n.policies, n.kinds)
 			xr := []fx.Mod{fx.Unsettled, fx.Annotate(v1alpha1.AnnotationKeyAllowances, benchEntries)}
 			e := &Evaluator{World: setting{xr: xr}.world(), Options: enforced(), Policies: set}
-			req := request(Update, large(b), fx.Resize("l"))
+			req := byCrossplane(Update, large(b), fx.Resize("l"))
 			b.ReportAllocs()
 			for b.Loop() {
 				d, err := e.Evaluate(b.Context(), req)

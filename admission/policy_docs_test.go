@@ -84,7 +84,7 @@ func TestDocumentation(t *testing.T) {
 		bronze := fx.With(rdsInstance(xr), func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"tier": "bronze"}) },
 			fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b1"))
 		p := newPlay(t, example("upgrade"), claim(), xr, bronze)
-		p.e.World = &builder{world: p.w, build: allowance.Build{Fingerprint: "b2", Images: []string{"xpkg.example.org/crossplane:v2.3.1"}}}
+		p.e.World = &builder{memoryWorld: p.w, build: allowance.Build{Fingerprint: "b2", Images: []string{"xpkg.example.org/crossplane:v2.3.1"}}}
 		p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", fx.Set("gold", "spec", "forProvider", "tags", "tier")), ReasonUpgraded)
 		p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", fx.Set("silver", "spec", "forProvider", "tags", "tier")), ReasonDrift)
 	})

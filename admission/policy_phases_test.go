@@ -218,7 +218,7 @@ func TestExternalDeletion(t *testing.T) {
 
 // builder is a world that knows builds.
 type builder struct {
-	*world
+	*memoryWorld
 	build allowance.Build
 }
 
@@ -281,7 +281,7 @@ func TestUpgrades(t *testing.T) {
 		t.Run(tc.reason, func(t *testing.T) {
 			xr := xdatabase()
 			p := newPlay(t, policySet(t, tc.text), claim(), xr, fx.With(rdsInstance(xr), tc.mr...))
-			p.e.World = &builder{world: p.w, build: tc.build}
+			p.e.World = &builder{memoryWorld: p.w, build: tc.build}
 			d := p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", fx.Set("db.t3.large", "spec", "forProvider", "instanceClass"))
 			p.want(d, tc.want)
 			if d.Allowed {

@@ -22,7 +22,7 @@ import (
 // is stored as the API server would.
 type play struct {
 	t       *testing.T
-	w       *world
+	w       *memoryWorld
 	e       *Evaluator
 	objects map[string]*unstructured.Unstructured
 	now     time.Time

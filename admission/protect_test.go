@@ -159,7 +159,7 @@ func TestProtection(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := setting{xr: []fx.Mod{fx.Unsettled}}.world()
-			req := by(request(tc.op, tc.old, tc.change...), tc.user, tc.manager)
+			req := by(byCrossplane(tc.op, tc.old, tc.change...), tc.user, tc.manager)
 			d := decide(t, w, Options{}, req)
 			if !d.Allowed {
 				t.Fatalf("%s: refused: %s", tc.reason, d.Message)
@@ -188,7 +188,7 @@ func TestProtection(t *testing.T) {
 
 // Our own components write system annotations (KR-04-15).
 func TestProtectionOfComponents(t *testing.T) {
-	req := by(request(Update, fx.Instance(), all(systemSet)), fx.GateController, "kausality")
+	req := by(byCrossplane(Update, fx.Instance(), all(systemSet)), fx.GateController, "kausality")
 	if d := decide(t, setting{}.world(), enforced(), req); !d.Allowed || len(d.Annotations) > 0 {
 		t.Errorf("got %+v, %s", outcomeOf(d), text(d.Annotations))
 	}
@@ -205,25 +205,25 @@ func TestMalformedUserAnnotation(t *testing.T) {
 		req     *Request
 		refused bool
 	}{
-		"Person": {reason: "the parse error", req: by(request(Update, fx.Composite(), bad), fx.Alice, "kubectl"), refused: true},
+		"Person": {reason: "the parse error", req: by(byCrossplane(Update, fx.Composite(), bad), fx.Alice, "kubectl"), refused: true},
 		"PersonAlong": {reason: "with a change too",
-			req: by(request(Update, fx.Composite(), bad, fx.Set("l", "spec", "size")), fx.Alice, "kubectl"), refused: true},
-		"PersonCreate": {reason: "on CREATE too", req: by(request(Create, fx.Composite(), bad), fx.Alice, "kubectl"), refused: true},
+			req: by(byCrossplane(Update, fx.Composite(), bad, fx.Set("l", "spec", "size")), fx.Alice, "kubectl"), refused: true},
+		"PersonCreate": {reason: "on CREATE too", req: by(byCrossplane(Create, fx.Composite(), bad), fx.Alice, "kubectl"), refused: true},
 		"PersonChanges": {reason: "from one that parses",
-			req: by(request(Update, fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyFreeze, "false")), bad), fx.Alice, "kubectl"), refused: true},
-		"GitOps": {reason: "GitOps too", req: by(request(Update, fx.Composite(), bad), fx.ArgoCD, "argocd"), refused: true},
+			req: by(byCrossplane(Update, fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyFreeze, "false")), bad), fx.Alice, "kubectl"), refused: true},
+		"GitOps": {reason: "GitOps too", req: by(byCrossplane(Update, fx.Composite(), bad), fx.ArgoCD, "argocd"), refused: true},
 		"Stored": {reason: "it was stored before",
-			req: by(request(Update, fx.With(fx.Composite(), bad), fx.Set("l", "spec", "size")), fx.Alice, "kubectl")},
+			req: by(byCrossplane(Update, fx.With(fx.Composite(), bad), fx.Set("l", "spec", "size")), fx.Alice, "kubectl")},
 		"Repaired": {reason: "taking it away",
-			req: by(request(Update, fx.With(fx.Composite(), bad), fx.Unannotate(v1alpha1.AnnotationKeyFreeze)), fx.Alice, "kubectl")},
+			req: by(byCrossplane(Update, fx.With(fx.Composite(), bad), fx.Unannotate(v1alpha1.AnnotationKeyFreeze)), fx.Alice, "kubectl")},
 		"Copy": {reason: "a controller copies what is on the parent: undone, not refused",
-			req: by(request(Create, fx.Unmasked(), bad), fx.Crossplane, "")},
-		"CopyMeta":     {reason: "without a change too", req: by(request(Update, fx.Instance(), bad), fx.Provider, "provider")},
-		"Composed":     {reason: "a Composition's freeze is ignored", req: request(Update, fx.Instance(), bad)},
-		"ComposedMode": {reason: "its mode counts, so it must parse", req: request(Update, fx.Instance(), badMode), refused: true},
-		"OwnComponent": {reason: "ours are not checked", req: by(request(Update, fx.Composite(), bad), fx.GateController, "kausality")},
+			req: by(byCrossplane(Create, fx.Unmasked(), bad), fx.Crossplane, "")},
+		"CopyMeta":     {reason: "without a change too", req: by(byCrossplane(Update, fx.Instance(), bad), fx.Provider, "provider")},
+		"Composed":     {reason: "a Composition's freeze is ignored", req: byCrossplane(Update, fx.Instance(), bad)},
+		"ComposedMode": {reason: "its mode counts, so it must parse", req: byCrossplane(Update, fx.Instance(), badMode), refused: true},
+		"OwnComponent": {reason: "ours are not checked", req: by(byCrossplane(Update, fx.Composite(), bad), fx.GateController, "kausality")},
 		"ForeignDomain": {reason: "none of our business",
-			req: by(request(Update, fx.Composite(), fx.Annotate("example.org/freeze", "hm")), fx.Alice, "kubectl")},
+			req: by(byCrossplane(Update, fx.Composite(), fx.Annotate("example.org/freeze", "hm")), fx.Alice, "kubectl")},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -260,32 +260,32 @@ func TestTrace(t *testing.T) {
 		generation int64
 		labels     map[string]string
 	}{
-		"Expected": {reason: "extends the parent's", xr: []fx.Mod{fx.Unsettled}, req: request(Update, fx.Instance(), fx.Resize("l")),
+		"Expected": {reason: "extends the parent's", xr: []fx.Mod{fx.Unsettled}, req: byCrossplane(Update, fx.Instance(), fx.Resize("l")),
 			want: []string{"XDatabase by alice", "Instance by " + fx.Crossplane.Name}, generation: 4},
-		"Create": {reason: "generation 1 after the write", xr: []fx.Mod{fx.Unsettled}, req: request(Create, fx.Unmasked()),
+		"Create": {reason: "generation 1 after the write", xr: []fx.Mod{fx.Unsettled}, req: byCrossplane(Create, fx.Unmasked()),
 			want: []string{"XDatabase by alice", "Instance by " + fx.Crossplane.Name}, generation: 1},
-		"Drift": {reason: "no intent explains a logged drift (KR-07-09)", req: request(Update, fx.Instance(), fx.Resize("l")),
+		"Drift": {reason: "no intent explains a logged drift (KR-07-09)", req: byCrossplane(Update, fx.Instance(), fx.Resize("l")),
 			want: []string{"Instance by " + fx.Crossplane.Name}, generation: 4},
-		"NewOrigin": {reason: "replaces it", req: by(request(Update, fx.Instance(), fx.Resize("l")), fx.Alice, "kubectl"),
+		"NewOrigin": {reason: "replaces it", req: by(byCrossplane(Update, fx.Instance(), fx.Resize("l")), fx.Alice, "kubectl"),
 			want: []string{"Instance by alice"}, generation: 4},
-		"NoParent": {reason: "an origin", req: by(request(Update, fx.Composite(), fx.Set("l", "spec", "size")), fx.Alice, "kubectl"),
+		"NoParent": {reason: "an origin", req: by(byCrossplane(Update, fx.Composite(), fx.Set("l", "spec", "size")), fx.Alice, "kubectl"),
 			want: []string{"XDatabase by alice"}, generation: 8},
 		"Away": {reason: "the previous initiator is not to blame for what happened while we were away", xr: []fx.Mod{away},
-			req: request(Update, fx.Instance(), fx.Resize("l")), want: []string{"XDatabase by ", "Instance by " + fx.Crossplane.Name}, generation: 4},
+			req: byCrossplane(Update, fx.Instance(), fx.Resize("l")), want: []string{"XDatabase by ", "Instance by " + fx.Crossplane.Name}, generation: 4},
 		"Labels": {reason: "of the object's own hop",
-			req: by(request(Update, fx.With(fx.Instance(), label), fx.Resize("l")), fx.Alice, "kubectl"), want: []string{"Instance by alice"}, generation: 4,
+			req: by(byCrossplane(Update, fx.With(fx.Instance(), label), fx.Resize("l")), fx.Alice, "kubectl"), want: []string{"Instance by alice"}, generation: 4,
 			labels: map[string]string{"ticket": "OPS-1"}},
-		"NoChange": {reason: "kept", req: request(Update, fx.Instance()),
+		"NoChange": {reason: "kept", req: byCrossplane(Update, fx.Instance()),
 			want: []string{"XDatabase by alice", "Instance by " + fx.Crossplane.Name}, generation: 3},
-		"Self": {reason: "kept", req: by(request(Update, fx.Instance(), fx.Resize("l")), fx.Provider, "p"),
+		"Self": {reason: "kept", req: by(byCrossplane(Update, fx.Instance(), fx.Resize("l")), fx.Provider, "p"),
 			want: []string{"XDatabase by alice", "Instance by " + fx.Crossplane.Name}, generation: 3},
 		"Machinery": {reason: "kept: Crossplane's bumps are no intents",
-			req: by(request(Update, fx.Composite(), fx.Set([]any{}, "spec", "resourceRefs")), fx.Crossplane, "crossplane"), want: []string{"XDatabase by alice"},
+			req: by(byCrossplane(Update, fx.Composite(), fx.Set([]any{}, "spec", "resourceRefs")), fx.Crossplane, "crossplane"), want: []string{"XDatabase by alice"},
 			generation: 5},
-		"Nameless": {reason: "no name at admission", xr: []fx.Mod{fx.Unsettled}, req: request(Create, fx.With(fx.Unmasked(), generated)),
+		"Nameless": {reason: "no name at admission", xr: []fx.Mod{fx.Unsettled}, req: byCrossplane(Create, fx.With(fx.Unmasked(), generated)),
 			want: []string{"XDatabase by alice", "Instance by " + fx.Crossplane.Name}, generation: 1},
 		"Generation": {reason: "kinds without one",
-			req:  by(request(Create, fx.Object(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: b}, data: {a: b}}`)), fx.Alice, "kubectl"),
+			req:  by(byCrossplane(Create, fx.Object(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: b}, data: {a: b}}`)), fx.Alice, "kubectl"),
 			want: []string{"ConfigMap by alice"}},
 	}
 	for name, tc := range cases {
@@ -312,7 +312,7 @@ func TestTrace(t *testing.T) {
 // The updaters of a child: newest last, the parent's controllers spared (KR-02-04).
 func TestUpdaters(t *testing.T) {
 	five := []string{fx.Crossplane.Hash(), "a", "b", "c", "d"}
-	req := by(request(Update, fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyUpdaters, strings.Join(five, ","))), fx.Resize("l")), fx.Alice, "kubectl")
+	req := by(byCrossplane(Update, fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyUpdaters, strings.Join(five, ","))), fx.Resize("l")), fx.Alice, "kubectl")
 	d := decide(t, setting{}.world(), Options{}, req)
 	want := strings.Join([]string{fx.Crossplane.Hash(), "b", "c", "d", fx.Alice.Hash()}, ",")
 	if got := apply(req.Object, d).GetAnnotations()[v1alpha1.AnnotationKeyUpdaters]; got != want {
@@ -325,7 +325,7 @@ func TestTraceTooLarge(t *testing.T) {
 	large := func(label string) fx.Mod {
 		return fx.Annotate(v1alpha1.AnnotationKeyTraceLabelPrefix+label, strings.Repeat("x", v1alpha1.MaxAnnotationBytes/2))
 	}
-	d := decide(t, setting{}.world(), Options{}, by(request(Update, fx.Composite(), large("x"), large("y"), fx.Set("l", "spec", "size")), fx.Alice, "kubectl"))
+	d := decide(t, setting{}.world(), Options{}, by(byCrossplane(Update, fx.Composite(), large("x"), large("y"), fx.Set("l", "spec", "size")), fx.Alice, "kubectl"))
 	if d.Allowed || d.Reason != ReasonAnnotationTooLarge || !strings.Contains(d.Message, "XDatabase db") || !strings.Contains(d.Message, "bytes") {
 		t.Errorf("got %+v: %s", outcomeOf(d), d.Message)
 	}
@@ -334,24 +334,24 @@ func TestTraceTooLarge(t *testing.T) {
 // A holder's approvals are admitted, and pruned by its next intent (KR-05-37).
 func TestKeepApprovals(t *testing.T) {
 	once := fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","name":"inst"}]`)
-	req := by(request(Update, fx.Composite(), once), fx.Alice, "kubectl")
+	req := by(byCrossplane(Update, fx.Composite(), once), fx.Alice, "kubectl")
 	d := decide(t, newWorld(), Options{}, req)
 	stored := apply(req.Object, d)
 	if c := stored.GetAnnotations()[v1alpha1.AnnotationKeyClaims]; !strings.Contains(c, `"state":"open","generation":7`) {
 		t.Errorf("want it admitted at the XR's generation, got %s", c)
 	}
-	next := by(request(Update, stored, fx.Set("l", "spec", "size")), fx.Alice, "kubectl")
+	next := by(byCrossplane(Update, stored, fx.Set("l", "spec", "size")), fx.Alice, "kubectl")
 	d = decide(t, newWorld(), Options{}, next)
 	if got := apply(next.Object, d).GetAnnotations(); got[v1alpha1.AnnotationKeyApprovals] != "" ||
 		!strings.Contains(got[v1alpha1.AnnotationKeyClaims], `"pruned"`) {
 		t.Errorf("want it pruned by the new intent, got %v", got)
 	}
-	bump := by(request(Update, stored, fx.Set([]any{}, "spec", "resourceRefs")), fx.Crossplane, "crossplane")
+	bump := by(byCrossplane(Update, stored, fx.Set([]any{}, "spec", "resourceRefs")), fx.Crossplane, "crossplane")
 	d = decide(t, newWorld(), Options{}, bump)
 	if got := apply(bump.Object, d).GetAnnotations(); got[v1alpha1.AnnotationKeyApprovals] == "" {
 		t.Error("Crossplane's own bump is no intent: the approval stays")
 	}
-	stale := by(request(Update, fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyApprovals,
+	stale := by(byCrossplane(Update, fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyApprovals,
 		`[{"kind":"Instance","name":"inst","generation":2}]`)), fx.Alice, "kubectl")
 	d = decide(t, newWorld(), Options{}, stale)
 	if got := apply(stale.Object, d).GetAnnotations(); got[v1alpha1.AnnotationKeyApprovals] == "" ||

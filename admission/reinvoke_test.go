@@ -16,7 +16,7 @@ import (
 // A hop that we wrote into this very request, and nothing that looks like one (KR-05-25).
 func TestReinvokedHop(t *testing.T) {
 	own := func(change func(*v1alpha1.Hop)) fx.Mod {
-		h := trace.Hop(request(Update, fx.Instance()).Ref(), 4, fx.Crossplane.Name, fx.Noon)
+		h := trace.Hop(byCrossplane(Update, fx.Instance()).Ref(), 4, fx.Crossplane.Name, fx.Noon)
 		change(&h)
 		return fx.Annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{fx.Hop(fx.Composite(), 5, "alice"), h}.String())
 	}
@@ -26,20 +26,20 @@ func TestReinvokedHop(t *testing.T) {
 		req    *Request
 		want   bool
 	}{
-		"Ours": {reason: "what the first decision wrote", req: request(Update, fx.Instance(), fx.Resize("l"), own(same)), want: true},
+		"Ours": {reason: "what the first decision wrote", req: byCrossplane(Update, fx.Instance(), fx.Resize("l"), own(same)), want: true},
 		"SecondsAgo": {reason: "a slow webhook came in between",
-			req: request(Update, fx.Instance(), own(func(h *v1alpha1.Hop) { h.Timestamp.Time = fx.Noon.Add(-10 * time.Second) })), want: true},
-		"First":   {reason: "the first decision finds the stored trace", req: request(Update, fx.Instance(), fx.Resize("l"))},
-		"Dropped": {reason: "no trace at all", req: request(Update, fx.Instance(), fx.Unannotate(v1alpha1.AnnotationKeyTrace))},
+			req: byCrossplane(Update, fx.Instance(), own(func(h *v1alpha1.Hop) { h.Timestamp.Time = fx.Noon.Add(-10 * time.Second) })), want: true},
+		"First":   {reason: "the first decision finds the stored trace", req: byCrossplane(Update, fx.Instance(), fx.Resize("l"))},
+		"Dropped": {reason: "no trace at all", req: byCrossplane(Update, fx.Instance(), fx.Unannotate(v1alpha1.AnnotationKeyTrace))},
 		"Old": {reason: "a backup's hop",
-			req: request(Update, fx.Instance(), own(func(h *v1alpha1.Hop) { h.Timestamp.Time = fx.Noon.Add(-time.Hour) }))},
+			req: byCrossplane(Update, fx.Instance(), own(func(h *v1alpha1.Hop) { h.Timestamp.Time = fx.Noon.Add(-time.Hour) }))},
 		"User": {reason: "another user's hop",
-			req: request(Update, fx.Instance(), own(func(h *v1alpha1.Hop) { h.User = "alice" }))},
+			req: byCrossplane(Update, fx.Instance(), own(func(h *v1alpha1.Hop) { h.User = "alice" }))},
 		"Generation": {reason: "that of another write",
-			req: request(Update, fx.Instance(), own(func(h *v1alpha1.Hop) { h.Generation = 3 }))},
+			req: byCrossplane(Update, fx.Instance(), own(func(h *v1alpha1.Hop) { h.Generation = 3 }))},
 		"Kind": {reason: "copied from a parent",
-			req: request(Update, fx.Instance(), own(func(h *v1alpha1.Hop) { h.Kind = "XDatabase" }))},
-		"Delete": {reason: "has no object", req: request(Delete, fx.Instance())},
+			req: byCrossplane(Update, fx.Instance(), own(func(h *v1alpha1.Hop) { h.Kind = "XDatabase" }))},
+		"Delete": {reason: "has no object", req: byCrossplane(Delete, fx.Instance())},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestReinvokedHop(t *testing.T) {
 // author's, and the new change is decided as well.
 func TestReinvokedAfterMutation(t *testing.T) {
 	w := setting{xr: []fx.Mod{fx.Unsettled}}.world()
-	first := request(Update, fx.Instance(), fx.Resize("l"), fx.Policies("*"))
+	first := byCrossplane(Update, fx.Instance(), fx.Resize("l"), fx.Policies("*"))
 	result := apply(first.Object, decide(t, w, enforced(), first))
 	again := copyRequest(first)
 	again.Object, again.Time = fx.With(result, fx.Set("us", "spec", "forProvider", "region")), fx.Noon.Add(time.Second)
@@ -71,9 +71,9 @@ func TestReinvokedAfterMutation(t *testing.T) {
 // hop. The second one is recognised when it is decided again all the same.
 func TestReinvokedSameHop(t *testing.T) {
 	w := setting{xr: []fx.Mod{fx.Unsettled}}.world()
-	first := request(Update, fx.Instance(), fx.Policies(fx.Observe, fx.Create, fx.Update, fx.Delete))
+	first := byCrossplane(Update, fx.Instance(), fx.Policies(fx.Observe, fx.Create, fx.Update, fx.Delete))
 	stored := persisted(first, apply(first.Object, decide(t, w, enforced(), first)))
-	second := request(Update, stored, fx.Policies(fx.Observe, fx.Create, fx.Update))
+	second := byCrossplane(Update, stored, fx.Policies(fx.Observe, fx.Create, fx.Update))
 	result := apply(second.Object, decide(t, w, enforced(), second))
 	if identity.Annotation(result, v1alpha1.AnnotationKeyTrace) != identity.Annotation(stored, v1alpha1.AnnotationKeyTrace) ||
 		stored.GetGeneration() != fx.Instance().GetGeneration() {
@@ -89,7 +89,7 @@ func TestReinvokedSameHop(t *testing.T) {
 		t.Errorf("the author wrote %s", author)
 	}
 	// What is stored and written as it is stored is no reinvocation.
-	same := request(Update, result, fx.Annotate("note", "x"))
+	same := byCrossplane(Update, result, fx.Annotate("note", "x"))
 	if got := apply(same.Object, decide(t, w, enforced(), same)); identity.Annotation(got,
 		v1alpha1.AnnotationKeyManagementPolicies) != `["Observe","Create","Update"]` {
 		t.Errorf("a write of something else: %v", got.GetAnnotations())

@@ -33,7 +33,7 @@ func TestRemask(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			d := decide(t, setting{}.world(), tc.opts, by(request(Update, stored, tc.change...), fx.Alice, ""))
+			d := decide(t, setting{}.world(), tc.opts, by(byCrossplane(Update, stored, tc.change...), fx.Alice, ""))
 			if !d.Allowed || d.Reason != tc.want {
 				t.Errorf("%s: %+v", tc.reason, d)
 			}

@@ -64,7 +64,7 @@ func TestModeOfPolicy(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := setting{}.world()
-			req := request(Update, fx.With(fx.Instance(), append(tc.object, fx.Set("team", "metadata", "namespace"))...), fx.Resize("l"))
+			req := byCrossplane(Update, fx.With(fx.Instance(), append(tc.object, fx.Set("team", "metadata", "namespace"))...), fx.Resize("l"))
 			w.namespaces[req.Namespace] = tc.namespace
 			o := under(tc.policy)
 			o.removing = func() bool { return tc.removing }
@@ -90,13 +90,13 @@ func TestOtherActors(t *testing.T) {
 			s.Mode, s.OtherActors = m, v1alpha1.OtherActorsRequireApproval
 		}
 	}
-	byAlice := func() *Request { return by(request(Update, fx.Instance(), fx.Resize("l")), fx.Alice, "kubectl") }
+	byAlice := func() *Request { return by(byCrossplane(Update, fx.Instance(), fx.Resize("l")), fx.Alice, "kubectl") }
 	cases := map[string]struct {
 		reason  string
 		mode    v1alpha1.Mode
 		setting setting
 		req     *Request
-		want    outcome
+		want    wantedOutcome
 	}{
 		"Refused": {reason: "as drift is", mode: v1alpha1.ModeEnforce, setting: setting{}, req: byAlice(),
 			want: refused(ClassNewOrigin, ReasonDrift, 403)},
@@ -111,13 +111,13 @@ func TestOtherActors(t *testing.T) {
 			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyRejections, `[{"kind":"*","name":"*","reason":"no"}]`)}}, req: byAlice(),
 			want: refused(ClassNewOrigin, ReasonRejected, 403)},
 		"Controller": {reason: "the parent's controller is no other actor", mode: v1alpha1.ModeEnforce,
-			setting: setting{xr: []fx.Mod{fx.Unsettled}}, req: request(Update, fx.Instance(), fx.Resize("l")), want: allowed(ClassExpected, ReasonExpected)},
+			setting: setting{xr: []fx.Mod{fx.Unsettled}}, req: byCrossplane(Update, fx.Instance(), fx.Resize("l")), want: allowed(ClassExpected, ReasonExpected)},
 		"Initializing": {reason: "the first settling is left alone", mode: v1alpha1.ModeEnforce,
 			setting: setting{xr: []fx.Mod{fx.Unsettled, fx.Unannotate(v1alpha1.AnnotationKeyPhase, v1alpha1.AnnotationKeySettledGeneration),
 				fx.Set([]any{}, "status", "conditions")}},
 			req: byAlice(), want: allowed(ClassNewOrigin, ReasonInitializing)},
 		"NoParent": {reason: "an object without a parent has no other actors", mode: v1alpha1.ModeEnforce, setting: setting{},
-			req:  by(request(Update, fx.With(fx.Instance(), func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) }), fx.Resize("l")), fx.Alice, "kubectl"),
+			req:  by(byCrossplane(Update, fx.With(fx.Instance(), func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) }), fx.Resize("l")), fx.Alice, "kubectl"),
 			want: allowed(ClassNewOrigin, ReasonNoParent)},
 	}
 	for name, tc := range cases {
@@ -151,7 +151,7 @@ func TestLifecycleConditions(t *testing.T) {
 	}
 	for kind, want := range map[string]v1alpha1.Phase{"Ready": v1alpha1.PhaseInitializing, "Provisioned": v1alpha1.PhaseInitialized} {
 		fresh := setting{xr: []fx.Mod{fx.Unsettled, fx.Unannotate(v1alpha1.AnnotationKeyPhase, v1alpha1.AnnotationKeySettledGeneration), condition(kind)}}
-		if d := decide(t, fresh.world(), opts, request(Update, fx.Instance(), fx.Resize("l"))); d.Phase != want {
+		if d := decide(t, fresh.world(), opts, byCrossplane(Update, fx.Instance(), fx.Resize("l"))); d.Phase != want {
 			t.Errorf("condition %s: want %s, got %s (%s)", kind, want, d.Phase, d.Reason)
 		}
 	}
@@ -164,7 +164,7 @@ func TestIgnoredPaths(t *testing.T) {
 		opts := under(func(s *v1alpha1.KausalitySpec) {
 			s.Mode, s.Gate = v1alpha1.ModeEnforce, &v1alpha1.GateSettings{IgnorePaths: []string{path}}
 		})
-		d := decide(t, setting{xr: []fx.Mod{fx.Unsettled}}.world(), opts, request(Update, differs, fx.Resize("l")))
+		d := decide(t, setting{xr: []fx.Mod{fx.Unsettled}}.world(), opts, byCrossplane(Update, differs, fx.Resize("l")))
 		if d.Gate == nil || d.Gate.State != want {
 			t.Errorf("ignoring %s: want the gate %s, got %+v", path, want, d.Gate)
 		}
@@ -183,9 +183,9 @@ func TestTraceOnly(t *testing.T) {
 		req    *Request
 		user   string
 	}{
-		"Drift":      {reason: "the parent has settled", req: request(Update, fx.With(fx.Instance(), enforce), fx.Resize("l")), user: fx.Crossplane.Name},
-		"OtherActor": {reason: "another user", req: by(request(Update, fx.Instance(), fx.Resize("l")), fx.Alice, "kubectl"), user: fx.Alice.Name},
-		"Frozen":     {reason: "the parent is frozen", xr: []fx.Mod{frozen}, req: request(Update, fx.Instance(), fx.Resize("l")), user: fx.Crossplane.Name},
+		"Drift":      {reason: "the parent has settled", req: byCrossplane(Update, fx.With(fx.Instance(), enforce), fx.Resize("l")), user: fx.Crossplane.Name},
+		"OtherActor": {reason: "another user", req: by(byCrossplane(Update, fx.Instance(), fx.Resize("l")), fx.Alice, "kubectl"), user: fx.Alice.Name},
+		"Frozen":     {reason: "the parent is frozen", xr: []fx.Mod{frozen}, req: byCrossplane(Update, fx.Instance(), fx.Resize("l")), user: fx.Crossplane.Name},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := decide(t, setting{xr: tc.xr}.world(), traced, tc.req)
@@ -209,7 +209,7 @@ func TestOtherActorsByPolicy(t *testing.T) {
 		reason, policy string
 		setting        setting
 		allow          bool
-		want           outcome
+		want           wantedOutcome
 	}{
 		"Named": {reason: "the subjects name the actor", policy: policy(clusterWide, `{name: c}`, alice, always),
 			want: allowed(ClassNewOrigin, ReasonExcepted)},
@@ -239,7 +239,7 @@ func TestOtherActorsByPolicy(t *testing.T) {
 			})
 			e := options.of(tc.setting.world())
 			e.Policies = policySet(t, tc.policy)
-			d, err := e.Evaluate(t.Context(), by(request(Update, fx.Instance(), fx.Resize("l")), fx.Alice, "kubectl"))
+			d, err := e.Evaluate(t.Context(), by(byCrossplane(Update, fx.Instance(), fx.Resize("l")), fx.Alice, "kubectl"))
 			if got := outcomeOf(d); err != nil || got != tc.want {
 				t.Fatalf("%s: want %+v, got %+v: %s, %v", tc.reason, tc.want, got, d.Message, err)
 			}

@@ -26,15 +26,15 @@ func TestStaleCreation(t *testing.T) {
 		want   Reason
 	}{
 		"Confirmed": {reason: "a gate that was closed since", opts: enforced(),
-			req: request(Create, fx.With(fx.Unmasked(), confirmed...)), want: ReasonStaleRead},
+			req: byCrossplane(Create, fx.With(fx.Unmasked(), confirmed...)), want: ReasonStaleRead},
 		"LaterGeneration": {reason: "a gate of a later generation", opts: enforced(),
-			req: request(Create, fx.With(fx.Unmasked(), later...)), want: ReasonStaleRead},
+			req: byCrossplane(Create, fx.With(fx.Unmasked(), later...)), want: ReasonStaleRead},
 		"New": {reason: "the gate that the function gives a creation", opts: enforced(),
-			req: request(Create, fx.With(fx.Unmasked(), created...)), want: ReasonExpected},
-		"NoGate": {reason: "a function that does not mask", opts: enforced(), req: request(Create, fx.Unmasked()), want: ReasonExpected},
-		"Log":    {reason: "nothing is refused in mode log", opts: logged, req: request(Create, fx.With(fx.Unmasked(), confirmed...)), want: ReasonExpected},
+			req: byCrossplane(Create, fx.With(fx.Unmasked(), created...)), want: ReasonExpected},
+		"NoGate": {reason: "a function that does not mask", opts: enforced(), req: byCrossplane(Create, fx.Unmasked()), want: ReasonExpected},
+		"Log":    {reason: "nothing is refused in mode log", opts: logged, req: byCrossplane(Create, fx.With(fx.Unmasked(), confirmed...)), want: ReasonExpected},
 		"Backup": {reason: "a restored object is another user's", opts: enforced(),
-			req: by(request(Create, fx.With(fx.Unmasked(), confirmed...)), fx.Alice, "velero"), want: ReasonNewOrigin},
+			req: by(byCrossplane(Create, fx.With(fx.Unmasked(), confirmed...)), fx.Alice, "velero"), want: ReasonNewOrigin},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -11,10 +11,16 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// evaluating is what decides in a test: Options, or Options and a World that answers by functions.
-type evaluating interface{ of(w World) *Evaluator }
+// evaluating is what decides in a test: Options, or stubs.
+type evaluating any
 
-func (o Options) of(w World) *Evaluator { return &Evaluator{World: w, Options: o} }
+// evaluator of a World.
+func evaluator(e evaluating, w World) *Evaluator {
+	if s, ok := e.(stubs); ok {
+		return s.of(w)
+	}
+	return &Evaluator{World: w, Options: e.(Options)}
+}
 
 // stubs are Options with a World that answers by these functions, where they are set. mayApprove sets ApproverRBAC.
 type stubs struct {

@@ -47,21 +47,21 @@ func TestFieldManagersAreClaims(t *testing.T) {
 		err    bool
 	}{
 		"Provider": {reason: "the manager shows it, the permission bears it out", opts: statusRights(nil, fx.Provider),
-			req: by(request(Update, fx.With(fx.Instance(), unrecorded[0], wrote), fx.Resize("l")), fx.Provider, "provider"), want: ClassSelf},
+			req: by(byCrossplane(Update, fx.With(fx.Instance(), unrecorded[0], wrote), fx.Resize("l")), fx.Provider, "provider"), want: ClassSelf},
 		"TenantAsProvider": {reason: "the manager alone is the client's claim", opts: statusRights(nil, fx.Provider),
-			req: by(request(Update, fx.With(fx.Instance(), unrecorded[0], wrote), fx.Resize("l")), tenant, "provider"), want: ClassNewOrigin},
+			req: by(byCrossplane(Update, fx.With(fx.Instance(), unrecorded[0], wrote), fx.Resize("l")), tenant, "provider"), want: ClassNewOrigin},
 		"Machinery": {reason: "Crossplane before its first status write", opts: statusRights(nil, fx.Crossplane),
-			req: by(request(Update, fx.With(fx.Composite(), unrecorded...), revision), fx.Crossplane, "crossplane"), want: ClassSelf},
+			req: by(byCrossplane(Update, fx.With(fx.Composite(), unrecorded...), revision), fx.Crossplane, "crossplane"), want: ClassSelf},
 		"TenantAsMachinery": {reason: "an intent of its user", opts: statusRights(nil, fx.Crossplane),
-			req: by(request(Update, fx.With(fx.Composite(), unrecorded...), revision), tenant, "crossplane"), want: ClassNewOrigin},
+			req: by(byCrossplane(Update, fx.With(fx.Composite(), unrecorded...), revision), tenant, "crossplane"), want: ClassNewOrigin},
 		"TenantAsMachineryWritesSpec": {reason: "as above", opts: statusRights(nil, fx.Crossplane),
-			req: by(request(Update, fx.Composite(), size), tenant, "apiextensions.crossplane.io/composite"), want: ClassNewOrigin},
+			req: by(byCrossplane(Update, fx.Composite(), size), tenant, "apiextensions.crossplane.io/composite"), want: ClassNewOrigin},
 		"Composer": {reason: "where the composite has no record yet", xr: unrecorded, opts: statusRights(nil, fx.Crossplane),
-			req: request(Update, fx.Instance(), fx.Resize("l")), want: ClassDrift},
+			req: byCrossplane(Update, fx.Instance(), fx.Resize("l")), want: ClassDrift},
 		"TenantAsComposer": {reason: "where the composite has no record yet", xr: unrecorded, opts: statusRights(nil, fx.Crossplane),
-			req: by(request(Update, fx.Instance(), fx.Resize("l")), tenant, composed), want: ClassNewOrigin},
+			req: by(byCrossplane(Update, fx.Instance(), fx.Resize("l")), tenant, composed), want: ClassNewOrigin},
 		"Unknown": {reason: "a permission that cannot be checked decides nothing", opts: statusRights(errors.New("timeout"), fx.Provider),
-			req: by(request(Update, fx.With(fx.Instance(), unrecorded[0], wrote), fx.Resize("l")), fx.Provider, "provider"), err: true},
+			req: by(byCrossplane(Update, fx.With(fx.Instance(), unrecorded[0], wrote), fx.Resize("l")), fx.Provider, "provider"), err: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -83,9 +83,9 @@ func TestControllersBySameHash(t *testing.T) {
 		t.Fatalf("the hash is %s, not %s", twin.Hash(), fx.Crossplane.Hash())
 	}
 	old := fx.Unannotate(v1alpha1.AnnotationKeyControllerIDs)
-	composed, apply := fx.ComposedManager, request(Update, fx.Instance(), fx.Resize("l"))
+	composed, apply := fx.ComposedManager, byCrossplane(Update, fx.Instance(), fx.Resize("l"))
 	machinery := func(o *unstructured.Unstructured) *Request {
-		return request(Update, o, fx.Set("r9", "spec", "crossplane", "compositionRevisionRef", "name"))
+		return byCrossplane(Update, o, fx.Set("r9", "spec", "crossplane", "compositionRevisionRef", "name"))
 	}
 	for name, tc := range map[string]struct {
 		reason  string
@@ -129,7 +129,7 @@ func TestComposedAnnotations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := statusRights(nil, fx.Crossplane)
 			o.mayApprove = func(context.Context, subject.User, parent.Ref) (bool, error) { return false, nil }
-			req := by(request(Update, fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan),
+			req := by(byCrossplane(Update, fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan),
 				fx.Annotate(v1alpha1.AnnotationKeyMode, string(v1alpha1.ModeLog)), fx.Annotate(v1alpha1.AnnotationKeyHeld, "{}")), who, composed)
 			d := decide(t, setting{}.world(), o, req)
 			got := apply(req.Object, d).GetAnnotations()
@@ -143,7 +143,7 @@ func TestComposedAnnotations(t *testing.T) {
 }
 
 // deletedWorld knows that the parent was deleted.
-type deletedWorld struct{ *world }
+type deletedWorld struct{ *memoryWorld }
 
 func (deletedWorld) Parent(context.Context, parent.Ref, bool) (*parent.State, error) {
 	return nil, ErrDeleted
@@ -189,9 +189,9 @@ func TestOwnerRemoved(t *testing.T) {
 		req  *Request
 		want Reason
 	}{
-		"Composed":        {req: request(Update, orphan, adopt, fx.Resize("l")), want: ReasonDrift},
-		"ComposedNoOwner": {req: request(Update, orphan, fx.Resize("l")), want: ReasonNoParent},
-		"User":            {req: by(request(Update, orphan, adopt, fx.Resize("l")), fx.Alice, "kubectl"), want: ReasonNoParent},
+		"Composed":        {req: byCrossplane(Update, orphan, adopt, fx.Resize("l")), want: ReasonDrift},
+		"ComposedNoOwner": {req: byCrossplane(Update, orphan, fx.Resize("l")), want: ReasonNoParent},
+		"User":            {req: by(byCrossplane(Update, orphan, adopt, fx.Resize("l")), fx.Alice, "kubectl"), want: ReasonNoParent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if d := decide(t, setting{}.world(), enforced(), tc.req); d.Reason != tc.want {
@@ -217,7 +217,7 @@ func TestComposedAnnotationsOfCreations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := statusRights(nil, fx.Crossplane, fx.Alice)
-			req := by(request(Create, fx.With(fx.Unmasked(), fx.Annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan),
+			req := by(byCrossplane(Create, fx.With(fx.Unmasked(), fx.Annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan),
 				fx.Annotate(v1alpha1.AnnotationKeyHeld, "{}"))), tc.user, tc.manager)
 			fresh := setting{xr: []fx.Mod{fx.Unsettled, fx.Controllers()}}
 			d := decide(t, fresh.world(), o, req)

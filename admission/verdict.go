@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/kausality-io/function-kausality/admission/facts"
+
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
@@ -51,25 +53,25 @@ const (
 
 // allow a change of the class that is known so far.
 func (ev *evaluation) allow(r Reason) verdict {
-	return ev.allowAs(ev.effectiveClass(), r)
+	return allowAs(ev.effectiveClass(), r)
 }
 
-func (ev *evaluation) allowAs(class Class, r Reason) verdict {
+func allowAs(class Class, r Reason) verdict {
 	return verdict{Decision: Decision{Allowed: true, Class: class, Reason: r}}
 }
 
 // refuse a change of the class that is known so far (KR-05-23, KR-05-24).
 func (ev *evaluation) refuse(r refusal) verdict {
-	return ev.refuseAs(ev.effectiveClass(), r)
+	return refuseAs(ev.Facts, ev.effectiveClass(), r)
 }
 
 // refuseAs is refuse for a given class. The code for Crossplane's apply differs: of a 403
 // it gives up the whole composite (KR-05-24).
-func (f *facts) refuseAs(class Class, r refusal) verdict {
-	v := verdict{Decision: Decision{Class: class, Reason: r.reason, Code: r.code, Message: f.message(r), Why: r.why, Approve: r.approve}}
+func refuseAs(f *facts.Facts, class Class, r refusal) verdict {
+	v := verdict{Decision: Decision{Class: class, Reason: r.reason, Code: r.code, Message: zMessage(f, r), Why: r.why, Approve: r.approve}}
 	// An internal error keeps its code: Crossplane retries it, but not a request
 	// that is invalid.
-	if subject.IsComposedApply(f.manager) && r.code != codeInternal {
+	if subject.IsComposedApply(f.Manager) && r.code != codeInternal {
 		v.Code = codeComposed
 		if f.Options.ComposedRefusalCode != 0 {
 			v.Code = f.Options.ComposedRefusalCode
@@ -82,8 +84,8 @@ func (f *facts) refuseAs(class Class, r refusal) verdict {
 // is that of the change, or of the deletion of its external resource.
 func (ev *evaluation) decision(v verdict) Decision {
 	d := v.Decision
-	d.Phase, d.Changes = ev.class.phase, ev.changes
-	d.Mode, d.ID = cmp.Or(d.Mode, ev.mode), cmp.Or(d.ID, ev.class.id, ev.deletion.id)
+	d.Phase, d.Changes = ev.class.phase, ev.Changes
+	d.Mode, d.ID = cmp.Or(d.Mode, ev.Mode), cmp.Or(d.ID, ev.class.id, ev.deletion.id)
 	d.Report, d.Suggestion = cmp.Or(d.Report, ev.deletion.report), cmp.Or(d.Suggestion, ev.deletion.suggestion)
 	if d.Allowed {
 		d.Claim = cmp.Or(d.Claim, ev.deletion.claim)
@@ -92,28 +94,28 @@ func (ev *evaluation) decision(v verdict) Decision {
 	return ev.withHeld(v, d)
 }
 
-// message of a refusal: what, by whom, why, what to do next.
-func (f *facts) message(r refusal) string {
+// zMessage of a refusal: what, by whom, why, what to do next.
+func zMessage(f *facts.Facts, r refusal) string {
 	by := ""
-	if f.req.User.Name != "" {
-		by = " by " + f.req.User.Name
+	if f.Req.User.Name != "" {
+		by = " by " + f.Req.User.Name
 	}
-	return string(r.reason) + ": " + f.what() + by + " is not allowed: " + r.why + ". " + r.next
+	return string(r.reason) + ": " + zWhat(f) + by + " is not allowed: " + r.why + ". " + r.next
 }
 
-// what is attempted.
-func (f *facts) what() string {
-	ref := identity.Describe(f.req.Ref())
-	switch f.req.Operation {
+// zWhat is attempted.
+func zWhat(f *facts.Facts) string {
+	ref := identity.Describe(f.Req.Ref())
+	switch f.Req.Operation {
 	case Create:
 		return "creating " + ref
 	case Delete:
 		return "deleting " + ref
 	}
-	if len(f.changes) == 0 {
+	if len(f.Changes) == 0 {
 		return "changing " + ref
 	}
-	return "changing " + change.Summary(f.changes, 5) + " of " + ref
+	return "changing " + change.Summary(f.Changes, 5) + " of " + ref
 }
 
 func rejection(ref parent.Ref, kind identity.Kind, r v1alpha1.Rejection) refusal {

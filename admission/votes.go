@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/facts"
+
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/gating"
@@ -17,33 +19,33 @@ import (
 // ballot of the user who makes the write; nil where the adapter decides before the write, of which the user
 // is not known.
 func (ed *editor) ballot() *approval.Ballot {
-	if ed.req.Unstored() {
+	if ed.Req.Unstored() {
 		return nil
 	}
-	u, set := ed.req.User, ed.policySet()
+	u, set := ed.Req.User, ed.PolicySet()
 	voter := approval.Voter{Name: u.Name, Machine: u.IsMachine(), Groups: u.Groups, Extra: u.Extra}
-	return &approval.Ballot{Vote: voter.Vote(ed.manager, set.Groups(), ed.req.Time), Person: !u.IsMachine(),
-		Rules: set.HasRulesFor(ed.req.Namespace), Stored: ed.stored}
+	return &approval.Ballot{Vote: voter.Vote(ed.Manager, set.Groups(), ed.Req.Time), Person: !u.IsMachine(),
+		Rules: set.HasRulesFor(ed.Req.Namespace), Stored: ed.stored}
 }
 
 // voted is the change as ApprovalRules see it.
 func (ev *evaluation) voted() []allowance.Change {
-	if !ev.policySet().HasRules() {
+	if !ev.PolicySet().HasRules() {
 		return nil
 	}
-	return []allowance.Change{ev.changeOf(ev.ctx)}
+	return []allowance.Change{changeOf(ev.ctx, ev.Facts)}
 }
 
 // changeOf the object, as ApprovalRules see it.
-func (f *facts) changeOf(ctx context.Context) allowance.Change {
-	ref := f.req.Ref()
-	return allowance.Change{Kind: ref.GroupKind(), Namespace: ref.Namespace, Name: ref.Name, Labels: f.req.Stored().GetLabels(),
-		NamespaceLabels: f.namespaceLabels(ctx, ref.Namespace), Relation: v1alpha1.RelationControllerChild,
-		Verbs: []v1alpha1.Verb{v1alpha1.Verb(f.verb())}, Changes: f.changes}
+func changeOf(ctx context.Context, f *facts.Facts) allowance.Change {
+	ref := f.Req.Ref()
+	return allowance.Change{Kind: ref.GroupKind(), Namespace: ref.Namespace, Name: ref.Name, Labels: f.Req.Stored().GetLabels(),
+		NamespaceLabels: namespaceLabels(ctx, f, ref.Namespace), Relation: v1alpha1.RelationControllerChild,
+		Verbs: []v1alpha1.Verb{v1alpha1.Verb(f.Verb())}, Changes: f.Changes}
 }
 
 // namespaceLabels of an object; nil where they cannot be read, which does not make a rule match less (KR-14-23).
-func (f *facts) namespaceLabels(ctx context.Context, name string) map[string]string {
+func namespaceLabels(ctx context.Context, f *facts.Facts, name string) map[string]string {
 	if name == "" {
 		return nil
 	}
@@ -54,15 +56,15 @@ func (f *facts) namespaceLabels(ctx context.Context, name string) map[string]str
 	return ns.Labels
 }
 
-// destroying external resources, as ApprovalRules see it.
-func (f *facts) destroying(ctx context.Context, objects []*parent.State) []allowance.Change {
-	if !f.policySet().HasRules() {
+// zDestroying external resources, as ApprovalRules see it.
+func zDestroying(ctx context.Context, f *facts.Facts, objects []*parent.State) []allowance.Change {
+	if !f.PolicySet().HasRules() {
 		return nil
 	}
 	out := make([]allowance.Change, 0, len(objects))
 	for _, o := range objects {
 		c := gating.ExternalChange(o, []v1alpha1.Verb{v1alpha1.VerbDelete})
-		c.NamespaceLabels = f.namespaceLabels(ctx, o.Namespace)
+		c.NamespaceLabels = namespaceLabels(ctx, f, o.Namespace)
 		out = append(out, c)
 	}
 	return out
@@ -77,19 +79,19 @@ type poll struct {
 
 // pollOf changes that are approved together: the rules that match any of them must be met (KR-14-03).
 // authors are those of the changes.
-func (f *facts) pollOf(changes []allowance.Change, authors func() []string) *poll {
-	rules := f.rulesFor(changes)
+func pollOf(f *facts.Facts, changes []allowance.Change, authors func() []string) *poll {
+	rules := rulesFor(f, changes)
 	if len(rules) == 0 {
 		return nil
 	}
-	return &poll{rules: rules, authors: authors(), now: f.req.Time}
+	return &poll{rules: rules, authors: authors(), now: f.Req.Time}
 }
 
 // rulesFor changes: those that match any of them.
-func (f *facts) rulesFor(changes []allowance.Change) allowance.Rules {
+func rulesFor(f *facts.Facts, changes []allowance.Change) allowance.Rules {
 	var rules allowance.Rules
 	for i := range changes {
-		for _, r := range f.policySet().Matching(&changes[i]) {
+		for _, r := range f.PolicySet().Matching(&changes[i]) {
 			if !slices.Contains(rules, r) {
 				rules = append(rules, r)
 			}
@@ -133,10 +135,10 @@ func (ev *evaluation) authors() []string {
 	return out
 }
 
-// deleters are the person who requests the deletion, and who initiated the object.
-func (f *facts) deleters() []string {
-	out := trace.Authors(f.req.Stored().GetAnnotations())
-	if u := f.req.User; u.Name != "" && !u.IsMachine() && !slices.Contains(out, u.Name) {
+// zDeleters are the person who requests the deletion, and who initiated the object.
+func zDeleters(f *facts.Facts) []string {
+	out := trace.Authors(f.Req.Stored().GetAnnotations())
+	if u := f.Req.User; u.Name != "" && !u.IsMachine() && !slices.Contains(out, u.Name) {
 		out = append(out, u.Name)
 	}
 	return out

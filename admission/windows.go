@@ -3,6 +3,8 @@ package admission
 import (
 	"context"
 
+	"github.com/kausality-io/function-kausality/admission/facts"
+
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/identity"
@@ -14,11 +16,11 @@ import (
 // inWindow is the verdict on a change that needs no approval: v while the windows of all ApprovalRules that apply to such
 // changes are open, or where the glass was broken for it; a refusal otherwise (KR-14-21).
 func (ev *evaluation) inWindow(a v1alpha1.AppliesTo, v verdict) verdict {
-	if !ev.policySet().HasRulesOf(a) {
+	if !ev.PolicySet().HasRulesOf(a) {
 		return v
 	}
-	rules := ev.rulesFor(ev.changesFor(ev.ctx, a))
-	closed := rules.Closed(nil, ev.req.Time)
+	rules := rulesFor(ev.Facts, changesFor(ev.ctx, ev.Facts, a))
+	closed := rules.Closed(nil, ev.Req.Time)
 	if closed == "" {
 		return v
 	}
@@ -27,14 +29,14 @@ func (ev *evaluation) inWindow(a v1alpha1.AppliesTo, v verdict) verdict {
 		return ev.byBreakGlass(v, m, set)
 	}
 	r := refusal{code: 403, reason: ReasonWindowClosed, why: closed, next: afterWindow}
-	if who := rules.Alone(); who != "" && !holder.Unguarded && !(ev.view() == nil && ev.req.Operation == Create) {
+	if who := rules.Alone(); who != "" && !holder.Unguarded && !(ev.view() == nil && ev.Req.Operation == Create) {
 		r.next += " In an emergency, for " + who + ": " + identity.BreakGlassCommand(holder.State.Ref, holder.Kind, ev.class.id)
 	}
-	if ev.mode == v1alpha1.ModeLog {
-		ev.warnings.add("the change passes because the mode is log: " + ev.message(r))
-		return ev.allowAs(v.Class, ReasonWindowClosed)
+	if ev.Mode == v1alpha1.ModeLog {
+		ev.warnings.add("the change passes because the mode is log: " + zMessage(ev.Facts, r))
+		return allowAs(v.Class, ReasonWindowClosed)
 	}
-	return ev.refuseAs(v.Class, r)
+	return refuseAs(ev.Facts, v.Class, r)
 }
 
 // afterWindow is what becomes of a change that needs no approval.
@@ -42,10 +44,10 @@ const afterWindow = "It needs no approval, and passes when it is tried again whi
 
 // changesFor rules that apply to changes without approvals: that of a managed resource is one of the object and, since it
 // opens the gate, one of its external resource (KR-14-21).
-func (f *facts) changesFor(ctx context.Context, a v1alpha1.AppliesTo) []allowance.Change {
-	object := f.changeOf(ctx)
+func changesFor(ctx context.Context, f *facts.Facts, a v1alpha1.AppliesTo) []allowance.Change {
+	object := changeOf(ctx, f)
 	object.AppliesTo = a
-	if !f.kind.ManagementPolicies {
+	if !f.Kind.ManagementPolicies {
 		return []allowance.Change{object}
 	}
 	outside := object
@@ -56,23 +58,23 @@ func (f *facts) changesFor(ctx context.Context, a v1alpha1.AppliesTo) []allowanc
 // glassBox is where a vote lets the change pass alone: the parent or, without one, the object itself as it is stored: a new
 // object has what its author wrote, and no vote. An approval that breaks no glass does not (KR-14-22).
 func (ev *evaluation) glassBox(rules allowance.Rules) (identity.Holder, approval.Set, approval.Query) {
-	holder := identity.Holder{Kind: ev.kind}
+	holder := identity.Holder{Kind: ev.Kind}
 	var set approval.Set
 	if view := ev.view(); view != nil {
-		holder.State, holder.Kind, holder.Unguarded = view.state, ev.kindOf(view.state), !view.guarded
+		holder.State, holder.Kind, holder.Unguarded = view.state, ev.KindOf(view.state), !view.guarded
 		set = view.set
 	} else {
-		holder.State = parent.Sum(ev.req.Stored(), ev.kind.Role)
-		ev.class.id = ev.req.DifferenceID(holder.State, ev.changes)
-		if ev.req.Operation != Create {
-			set = approval.ParseAt(holder.State.Annotations, ev.req.Time)
+		holder.State = parent.Sum(ev.Req.Stored(), ev.Kind.Role)
+		ev.class.id = ev.Req.DifferenceID(holder.State, ev.Changes)
+		if ev.Req.Operation != Create {
+			set = approval.ParseAt(holder.State.Annotations, ev.Req.Time)
 		}
 	}
-	use := ev.use(ev.class.id)
-	q := approval.Query{APIVersion: use.Child.APIVersion, Kind: use.Child.Kind, Name: use.Child.Name, Resource: ev.req.Resource(),
+	use := zUse(ev.Facts, ev.class.id)
+	q := approval.Query{APIVersion: use.Child.APIVersion, Kind: use.Child.Kind, Name: use.Child.Name, Resource: ev.Req.Resource(),
 		Relation: v1alpha1.RelationControllerChild, Digests: []string{ev.class.id}, Use: use,
 		Lacks: func(votes []v1alpha1.Vote) (string, bool) {
-			lacking := rules.Closed(votes, ev.req.Time)
+			lacking := rules.Closed(votes, ev.Req.Time)
 			return lacking, lacking != ""
 		}}
 	if ev.view() != nil {
@@ -87,14 +89,14 @@ func (ev *evaluation) glassBox(rules allowance.Rules) (identity.Holder, approval
 // byBreakGlass is the verdict on a change that passes outside of the windows. On the object itself nothing is claimed: its
 // change is an intent, which ends the approvals from before.
 func (ev *evaluation) byBreakGlass(v verdict, m approval.Match, set approval.Set) verdict {
-	out := ev.allowAs(v.Class, ReasonApproved)
+	out := allowAs(v.Class, ReasonApproved)
 	out.approval = &v1alpha1.HopApproval{Content: m.Entry.Content, Mode: m.Entry.Mode, Digest: ev.class.id, Reason: bounded(m.Entry.Reason),
 		By: approvers(m.By)}
 	switch {
 	case ev.view() == nil:
 	case m.NeedsClaim():
 		out.Resolution = ResolutionApproved
-		out.Claim = ev.claim(ev.parent(), set, m.Entry, ev.use(ev.class.id))
+		out.Claim = zClaim(ev.Facts, ev.parent(), set, m.Entry, zUse(ev.Facts, ev.class.id))
 		out.approval.Claim = out.Claim.ID
 	case m.Claimed != nil:
 		out.Resolution = ResolutionApproved

@@ -51,16 +51,16 @@ func TestWindowsWithoutVotes(t *testing.T) {
 		return v1alpha1.ApprovalRuleSpec{Match: m, AppliesTo: to, Windows: at(notNow)}
 	}
 	expected, origin := v1alpha1.AppliesToExpected, v1alpha1.AppliesToNewOrigin
-	resize := func() *Request { return request(Update, fx.Instance(), fx.Resize("l")) }
+	resize := func() *Request { return byCrossplane(Update, fx.Instance(), fx.Resize("l")) }
 	unsettled := []fx.Mod{fx.Unsettled}
-	closed := func(c Class) [2]outcome {
+	closed := func(c Class) [2]wantedOutcome {
 		code := int32(403)
 		if c == ClassExpected {
 			code = codeComposed
 		}
-		return [2]outcome{refused(c, ReasonWindowClosed, code), allowed(c, ReasonWindowClosed)}
+		return [2]wantedOutcome{refused(c, ReasonWindowClosed, code), allowed(c, ReasonWindowClosed)}
 	}
-	same := func(o outcome) [2]outcome { return [2]outcome{o, o} }
+	same := func(o wantedOutcome) [2]wantedOutcome { return [2]wantedOutcome{o, o} }
 	fresh := func(o *unstructured.Unstructured) {
 		fx.Unannotate(v1alpha1.AnnotationKeyPhase, v1alpha1.AnnotationKeySettledGeneration)(o)
 		unstructured.RemoveNestedField(o.Object, "status")
@@ -70,7 +70,7 @@ func TestWindowsWithoutVotes(t *testing.T) {
 		rule   v1alpha1.ApprovalRuleSpec
 		xr     []fx.Mod
 		req    *Request
-		want   [2]outcome
+		want   [2]wantedOutcome
 	}{
 		"Expected": {reason: "what an intent causes waits", rule: rule(notNow, expected), xr: unsettled, req: resize(), want: closed(ClassExpected)},
 		"Open":     {reason: "until they open", rule: rule(openNow, expected), xr: unsettled, req: resize(), want: same(allowed(ClassExpected, ReasonExpected))},
@@ -97,9 +97,9 @@ func TestWindowsWithoutVotes(t *testing.T) {
 		"OnlyExpected": {reason: "unless the rule is about others", rule: rule(notNow, expected), req: by(resize(), fx.Alice, "kubectl"),
 			want: same(allowed(ClassNewOrigin, ReasonNewOrigin))},
 		"NoParent": {reason: "an intent waits, too", rule: of(v1alpha1.ApprovalRuleMatch{Resources: all}, origin),
-			req: by(request(Update, fx.Composite(), fx.Set("l", "spec", "size")), fx.Alice, "kubectl"), want: closed(ClassNewOrigin)},
+			req: by(byCrossplane(Update, fx.Composite(), fx.Set("l", "spec", "size")), fx.Alice, "kubectl"), want: closed(ClassNewOrigin)},
 		"NoChange": {reason: "labels and annotations do not", rule: of(v1alpha1.ApprovalRuleMatch{Resources: all}, origin),
-			req: by(request(Update, fx.Composite(), fx.Annotate("a", "b")), fx.Alice, "kubectl"), want: same(allowed("", ReasonNoChange))},
+			req: by(byCrossplane(Update, fx.Composite(), fx.Annotate("a", "b")), fx.Alice, "kubectl"), want: same(allowed("", ReasonNoChange))},
 	}
 	for name, tc := range cases {
 		for i, mode := range []v1alpha1.Mode{v1alpha1.ModeEnforce, v1alpha1.ModeLog} {
@@ -147,7 +147,7 @@ func TestRulesByNamespace(t *testing.T) {
 			w.liveNamespaces = w.declared
 			in := fx.With(fx.Instance(), fx.Set("team", "metadata", "namespace"))
 			e := &Evaluator{World: w, Options: enforced(), Policies: ruleSet(t, spec)}
-			for what, req := range map[string]*Request{"drift": request(Update, in, fx.Resize("l")), "deletion": by(request(Delete, in), fx.Alice, "")} {
+			for what, req := range map[string]*Request{"drift": byCrossplane(Update, in, fx.Resize("l")), "deletion": by(byCrossplane(Delete, in), fx.Alice, "")} {
 				d, err := e.Evaluate(t.Context(), req)
 				if err != nil || d.Allowed {
 					t.Fatalf("%s: %v: %+v", what, err, outcomeOf(d))
@@ -174,9 +174,9 @@ func TestBreakGlassOutsideOfWindows(t *testing.T) {
 	spec := v1alpha1.ApprovalRuleSpec{Match: v1alpha1.ApprovalRuleMatch{Resources: []v1alpha1.ApprovalRuleResource{{Group: "*", Kinds: []string{"*"}}}},
 		AppliesTo: []v1alpha1.AppliesTo{v1alpha1.AppliesToExpected, v1alpha1.AppliesToNewOrigin}, Windows: at(notNow),
 		BreakGlass: &v1alpha1.BreakGlass{Subjects: []v1alpha1.Subject{{Kind: v1alpha1.SubjectUser, Name: "olga"}}}}
-	child := func(...fx.Mod) *Request { return request(Update, fx.Instance(), fx.Resize("l")) }
+	child := func(...fx.Mod) *Request { return byCrossplane(Update, fx.Instance(), fx.Resize("l")) }
 	alone := func(mods ...fx.Mod) *Request {
-		return by(request(Update, fx.With(fx.Composite(), mods...), fx.Set("l", "spec", "size")), fx.Alice, "kubectl")
+		return by(byCrossplane(Update, fx.With(fx.Composite(), mods...), fx.Set("l", "spec", "size")), fx.Alice, "kubectl")
 	}
 	for name, tc := range map[string]struct {
 		reason string
@@ -236,7 +236,7 @@ func TestForgedBreakGlass(t *testing.T) {
 	decide := func(mods ...fx.Mod) Decision {
 		t.Helper()
 		e := &Evaluator{World: setting{}.world(), Options: enforced(), Policies: ruleSet(t, spec)}
-		d, err := e.Evaluate(t.Context(), by(request(Create, fx.With(fx.Composite(), mods...)), fx.Alice, "kubectl"))
+		d, err := e.Evaluate(t.Context(), by(byCrossplane(Create, fx.With(fx.Composite(), mods...)), fx.Alice, "kubectl"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,8 +21,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// world is a World in memory. It counts what is read.
-type world struct {
+// memoryWorld is a World in memory. It counts what is read.
+type memoryWorld struct {
 	Nothing
 
 	kinds map[schema.GroupKind]identity.Kind
@@ -44,8 +44,8 @@ type world struct {
 	cachedReads, liveReads int
 }
 
-func newWorld() *world {
-	w := &world{
+func newWorld() *memoryWorld {
+	w := &memoryWorld{
 		kinds: fx.Kinds(), live: map[string]*parent.State{}, cache: map[string]*parent.State{},
 		latch: -1, writers: map[string]bool{}, namespaces: map[string]v1alpha1.Mode{},
 		components: map[string]bool{"system:serviceaccount:kausality-system:kausality-gate": true},
@@ -56,15 +56,15 @@ func newWorld() *world {
 func key(r parent.Ref) string { return r.Kind + "/" + r.Name }
 
 // add an object as live and cached.
-func (w *world) add(o *unstructured.Unstructured) *parent.State {
+func (w *memoryWorld) add(o *unstructured.Unstructured) *parent.State {
 	s := parent.Sum(o, w.Kind(o.GroupVersionKind()).Role)
 	w.live[key(s.Ref)] = s
 	return s
 }
 
-func (w *world) Kind(k schema.GroupVersionKind) identity.Kind { return w.kinds[k.GroupKind()] }
+func (w *memoryWorld) Kind(k schema.GroupVersionKind) identity.Kind { return w.kinds[k.GroupKind()] }
 
-func (w *world) Parent(_ context.Context, ref parent.Ref, live bool) (*parent.State, error) {
+func (w *memoryWorld) Parent(_ context.Context, ref parent.Ref, live bool) (*parent.State, error) {
 	if live {
 		w.liveReads++
 	} else {
@@ -83,9 +83,9 @@ func (w *world) Parent(_ context.Context, ref parent.Ref, live bool) (*parent.St
 	return s, nil
 }
 
-func (w *world) Settled(parent.Ref) int64                  { return w.latch }
-func (w *world) StatusWriter(r parent.Ref, id string) bool { return w.writers[key(r)+" "+id] }
-func (w *world) Namespace(_ context.Context, name string, live bool) (settings.Namespace, error) {
+func (w *memoryWorld) Settled(parent.Ref) int64                  { return w.latch }
+func (w *memoryWorld) StatusWriter(r parent.Ref, id string) bool { return w.writers[key(r)+" "+id] }
+func (w *memoryWorld) Namespace(_ context.Context, name string, live bool) (settings.Namespace, error) {
 	if ns, ok := w.liveNamespaces[name]; live && ok {
 		return ns, nil
 	}
@@ -93,16 +93,16 @@ func (w *world) Namespace(_ context.Context, name string, live bool) (settings.N
 	ns.Mode = w.namespaces[name]
 	return ns, nil
 }
-func (w *world) Managed(context.Context, *parent.State) ([]*parent.State, error) {
+func (w *memoryWorld) Managed(context.Context, *parent.State) ([]*parent.State, error) {
 	return w.managed, w.managedErr
 }
-func (w *world) Component(u subject.User, _ string) bool { return w.components[u.Name] }
+func (w *memoryWorld) Component(u subject.User, _ string) bool { return w.components[u.Name] }
 
-func (w *world) Defaults(schema.GroupVersionKind) *change.Defaults { return w.defaults }
+func (w *memoryWorld) Defaults(schema.GroupVersionKind) *change.Defaults { return w.defaults }
 
-// request of an operation by Crossplane's composed apply; mods go to the new
+// byCrossplane of an operation by Crossplane's composed apply; mods go to the new
 // object.
-func request(op Operation, old *unstructured.Unstructured, mods ...fx.Mod) *Request {
+func byCrossplane(op Operation, old *unstructured.Unstructured, mods ...fx.Mod) *Request {
 	r := &Request{Operation: op, User: fx.Crossplane, FieldManager: fx.ComposedManager, Time: fx.Noon,
 		Kind: old.GroupVersionKind(), Namespace: old.GetNamespace(), Name: old.GetName()}
 	switch op {
@@ -130,9 +130,9 @@ func enforced() Options { return Options{DefaultMode: v1alpha1.ModeEnforce} }
 // decide a request, and check what holds of every decision: inputs stay as they
 // are, the same input gives the same output, a dry-run is decided alike, and
 // what the decision writes is stable (KR-05-27).
-func decide(t *testing.T, w *world, opts evaluating, req *Request) Decision {
+func decide(t *testing.T, w *memoryWorld, opts evaluating, req *Request) Decision {
 	t.Helper()
-	e := opts.of(w)
+	e := evaluator(opts, w)
 	before, states := copyRequest(req), copyStates(w)
 	d, err := e.Evaluate(t.Context(), req)
 	if err != nil {
@@ -281,7 +281,7 @@ func copyRequest(r *Request) *Request {
 	return &out
 }
 
-func copyStates(w *world) map[string]parent.State {
+func copyStates(w *memoryWorld) map[string]parent.State {
 	out := map[string]parent.State{}
 	for name, m := range map[string]map[string]*parent.State{"live ": w.live, "cache ": w.cache} {
 		for k, s := range m {

@@ -1,4 +1,4 @@
-package admission
+package world
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/change"
-	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/request"
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -96,7 +96,7 @@ type World interface {
 
 	// Build returns the build of the controller that makes a request about a child of a parent; empty where it is unknown. It
 	// is called for changes by the parent's controller.
-	Build(ctx context.Context, req *Request, p *parent.State) (allowance.Build, error)
+	Build(ctx context.Context, req *request.Request, p *parent.State) (allowance.Build, error)
 
 	// Author returns a cause with Author and Claimed, or Manager, of the Composition or Function it is a revision of; with none
 	// of them where they are unknown. It is called for drift.
@@ -111,79 +111,5 @@ type Policies interface {
 	Policies() *allowance.Set
 }
 
-// Options of an Evaluator. The zero value of each is its default.
-type Options struct {
-	// DefaultMode is v1alpha1.ModeLog where empty.
-	DefaultMode v1alpha1.Mode
-	// Identify selects how the parent's controller is identified.
-	Identify Identify
-	// ExpectUntil selects how long changes are expected after an intent.
-	ExpectUntil ExpectUntil
-	// ComposedRefusalCode is the HTTP code of refusals to Crossplane's own
-	// apply of composed resources; 422 where 0 (KR-05-24).
-	ComposedRefusalCode int32
-	// ApproverRBAC requires World.MayApprove of users who set approvals and the like.
-	ApproverRBAC bool
-	// CloseTo are the verbs of a closed gate beside Observe: none, or
-	// LateInitialize.
-	CloseTo []v1alpha1.Verb
-	// CarryPendingDrift opens the gate although the external resource differs
-	// outside of the accepted change.
-	CarryPendingDrift bool
-	// Ignore selects external differences that are ignored; nil for none.
-	Ignore external.Rules
-	// KeepIntent: the trace of an unrequested change begins with that of the parent, whose
-	// last intent is recorded nowhere else (KR-07-09).
-	KeepIntent bool
-	// Unreported: Reports of decisions are not sent. They are present where there is
-	// something to report, and hold no Drift.
-	Unreported bool
-	// Remember what is refused or logged as drift in Decision.Drift, for the Request.Held of later requests.
-	Remember bool
-	// Separates: the adapter writes Decision.Rest. Otherwise a change of which a part was held before is refused.
-	Separates bool
-}
-
-// MaxBelow is how many held changes World.Below returns.
-const MaxBelow = 64
-
-// Below is what is held of a child.
-type Below struct {
-	// Child, as in identity.Describe.
-	Child string
-	// Operation of the change.
-	Operation Operation
-	// Paths of the fields that an Update would change.
-	Paths []string
-	// ID of the difference, and the intent generation of the parent since which it is held; 0 where that is unknown.
-	ID    string
-	Since int64
-	// Own: the child is one of the object, and not of a child of it.
-	Own bool
-}
-
 // VerbApprove is the RBAC verb that approver RBAC requires (KR-02-13).
 const VerbApprove = "approve"
-
-// Identify is the value of --identify-controller.
-type Identify string
-
-const (
-	// IdentifyAuto applies all rules in their order (KR-04-06).
-	IdentifyAuto Identify = "auto"
-	// IdentifyUserHash applies the rule about users alone.
-	IdentifyUserHash Identify = "user-hash"
-	// IdentifyFieldManager applies the rules about field managers alone.
-	IdentifyFieldManager Identify = "field-manager"
-)
-
-// ExpectUntil is the value of --expect-until.
-type ExpectUntil string
-
-const (
-	// ExpectUntilConverged ends with the latch (KR-03-05).
-	ExpectUntilConverged ExpectUntil = "converged"
-	// ExpectUntilObserved ends when the controller observed the generation, converged
-	// or not (KR-03-04).
-	ExpectUntilObserved ExpectUntil = "observed"
-)

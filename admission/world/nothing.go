@@ -1,4 +1,4 @@
-package admission
+package world
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/request"
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -63,7 +64,7 @@ func (Nothing) Defaults(schema.GroupVersionKind) *change.Defaults { return nil }
 func (Nothing) Object(context.Context, parent.Ref) (map[string]any, error) { return nil, nil }
 
 // Build returns an empty one: the build of the controller is unknown.
-func (Nothing) Build(context.Context, *Request, *parent.State) (allowance.Build, error) {
+func (Nothing) Build(context.Context, *request.Request, *parent.State) (allowance.Build, error) {
 	return allowance.Build{}, nil
 }
 

@@ -1,0 +1,72 @@
+package admission
+
+import (
+	"github.com/kausality-io/function-kausality/admission/facts"
+	"github.com/kausality-io/function-kausality/admission/request"
+	"github.com/kausality-io/function-kausality/admission/world"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+type (
+	// Request to decide: see package request.
+	Request = request.Request
+	// Operation of a Request.
+	Operation = request.Operation
+	// Held is what was refused of a child as drift.
+	Held = request.Held
+	// Actor is what an adapter knows of the user of a Request.
+	Actor = request.Actor
+
+	// World is what Evaluate reads of a cluster: see package world.
+	World = world.World
+	// Policies is where the policies of a cluster come from.
+	Policies = world.Policies
+	// Nothing answers the questions of a World that only a cluster can answer.
+	Nothing = world.Nothing
+	// Below is what is held of a child.
+	Below = world.Below
+
+	// Options of an Evaluator: see package facts.
+	Options = facts.Options
+	// Identify is the value of --identify-controller.
+	Identify = facts.Identify
+	// ExpectUntil is the value of --expect-until.
+	ExpectUntil = facts.ExpectUntil
+)
+
+// HeldOf a record of what is held.
+func HeldOf(d v1alpha1.HeldDrift) *Held { return request.HeldOf(d) }
+
+// Values of Operation, Subresource and Actor.
+const (
+	Create                = request.Create
+	Update                = request.Update
+	Delete                = request.Delete
+	SubresourceScale      = request.SubresourceScale
+	ActorUnknown          = request.ActorUnknown
+	ActorParentController = request.ActorParentController
+)
+
+// Values of Identify and ExpectUntil.
+const (
+	IdentifyAuto         = facts.IdentifyAuto
+	IdentifyUserHash     = facts.IdentifyUserHash
+	IdentifyFieldManager = facts.IdentifyFieldManager
+	ExpectUntilConverged = facts.ExpectUntilConverged
+	ExpectUntilObserved  = facts.ExpectUntilObserved
+)
+
+// PathExternalName is the external name as a field path.
+const PathExternalName = facts.PathExternalName
+
+// Limits and the verb of a World.
+const (
+	MaxBelow    = world.MaxBelow
+	VerbApprove = world.VerbApprove
+)
+
+// Errors of World.Parent.
+var (
+	ErrNotFound = world.ErrNotFound
+	ErrDeleted  = world.ErrDeleted
+)

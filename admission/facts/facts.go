@@ -1,0 +1,246 @@
+package facts
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/allowance/expression"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/request"
+	"github.com/kausality-io/function-kausality/admission/settings"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/admission/world"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// SettledAt is the intent generation at which an object settled; -1 for none.
+func (f *Facts) SettledAt(s *parent.State) int64 {
+	if f.Options.ExpectUntil == ExpectUntilObserved && s.HasObserved {
+		return s.ObservedGeneration
+	}
+	return max(s.SettledGeneration(), f.World.Settled(s.Ref))
+}
+
+// RequestInput is the input without the parent. The old object has its status, which an
+// expression may read.
+func (f *Facts) RequestInput() *expression.Input {
+	user, memberOf := f.Writer()
+	groups := make([]any, 0, len(memberOf))
+	for _, g := range memberOf {
+		groups = append(groups, g)
+	}
+	in := &expression.Input{Request: map[string]any{"user": user, "groups": groups, "operation": string(f.Req.Operation)}}
+	if f.Req.Object != nil {
+		in.Object = f.Req.Object.Object
+	}
+	if f.Req.OldObject != nil {
+		in.OldObject = f.Req.Whole().Object
+	}
+	return in
+}
+
+// Facts of a request that do not depend on the state of its parent. They are
+// collected once, also for a request that is decided again on the live parent, and
+// not modified afterwards.
+type Facts struct {
+	World    world.World
+	Options  *Options
+	Policies world.Policies
+
+	Req      *request.Request
+	Kind     identity.Kind
+	Settings settings.Settings
+	// Mode of the object; modeWarnings are about annotations with invalid modes.
+	Mode         v1alpha1.Mode
+	ModeWarnings []string
+	// Manager is the field manager that writes; empty where it is unknown.
+	Manager string
+	Desired Desired
+	Changes []change.Change
+	// retarget: the managed resource is pointed at another external resource.
+	Retarget bool
+
+	ParentRef parent.Ref
+	HasParent bool
+	// stale: what is held was recorded by the composition function, whose own apply may be
+	// based on a read from before that (KR-05-60).
+	Stale bool
+
+	userHash Memo[string]
+	userID   Memo[string]
+	set      Memo[*allowance.Set]
+	details  Memo[[]change.Detail]
+}
+
+// Collect the facts of a request. Policies may be nil.
+func Collect(ctx context.Context, w world.World, o *Options, p world.Policies, req *request.Request) (*Facts, error) {
+	f := &Facts{World: w, Options: o, Policies: p, Req: req, Kind: w.Kind(req.Kind)}
+	stored := req.Stored()
+	f.Settings = w.Settings(req.Ref(), stored.GetLabels())
+	var err error
+	if f.Mode, f.ModeWarnings, err = f.ModeOf(ctx, identity.Annotation(stored, v1alpha1.AnnotationKeyMode), req.Namespace, f.Settings); err != nil {
+		return nil, err
+	}
+	f.ModeWarnings = slices.Clip(f.ModeWarnings)
+	if f.Manager = req.FieldManager; f.Manager == "" && req.Operation != request.Delete {
+		f.Manager = parent.Writer(req.OldObject, req.Object)
+	}
+	given := req
+	req = recorded(req, f.Manager)
+	f.Req, f.Stale = req, req != given
+	f.Desired = readDesired(req, f.Kind, f.Manager, f.CloseTo())
+	f.Changes = f.Secrets().Redact(change.Diff(f.Desired.Old, f.Desired.New, req.Unstored()))
+	if f.Retarget = retargeted(req, f.Kind); f.Retarget {
+		f.Changes = withExternalName(f.Changes, req)
+	}
+	if !f.Settings.TraceOnly { // else each change is of its user's own (KR-07-13)
+		f.ParentRef, f.HasParent = f.parentOf(stored)
+	}
+	return f, nil
+}
+
+// parentOf a request: that of the stored object. Where a user removed it, an apply by
+// Crossplane brings the change and the owner together: a composed apply names its
+// composite itself (KR-13-03).
+func (f *Facts) parentOf(stored *unstructured.Unstructured) (parent.Ref, bool) {
+	ref, ok := parent.Of(stored, f.Kind.Role)
+	if !ok && f.Req.Operation == request.Update && subject.IsComposedApply(f.Manager) {
+		ref, ok = parent.Of(f.Req.Object, f.Kind.Role)
+	}
+	return ref, ok
+}
+
+// ModeOf an object by precedence (KR-05-21). An annotation with an invalid mode
+// counts as absent, and a warning names it. While Kausality is being removed, and where
+// the policy is suspended or only traces, the mode is log.
+func (f *Facts) ModeOf(ctx context.Context, own, namespace string, s settings.Settings) (v1alpha1.Mode, []string, error) {
+	if f.World.Removing() || s.Suspended || s.TraceOnly {
+		return v1alpha1.ModeLog, nil, nil
+	}
+	var invalid []string
+	check := func(on string, m v1alpha1.Mode) {
+		if m != "" && !settings.ValidMode(m) {
+			invalid = append(invalid, fmt.Sprintf("annotation %s of %s is %q, which is neither log nor enforce; it is ignored",
+				v1alpha1.AnnotationKeyMode, on, m))
+		}
+	}
+	check("the object", v1alpha1.Mode(own))
+	mode, err := settings.ModeOf(own, func() (v1alpha1.Mode, error) {
+		if namespace == "" {
+			return "", nil
+		}
+		ns, err := f.World.Namespace(ctx, namespace, false)
+		if err != nil {
+			return "", fmt.Errorf("cannot read mode of namespace %s: %w", namespace, err)
+		}
+		check("namespace "+namespace, ns.Mode)
+		return ns.Mode, nil
+	}, s.Mode, f.Options.DefaultMode)
+	return mode, invalid, err
+}
+
+// CloseTo are the verbs of a closed gate beside Observe.
+func (f *Facts) CloseTo() []v1alpha1.Verb {
+	if f.Settings.HasCloseTo {
+		return f.Settings.CloseTo
+	}
+	return f.Options.CloseTo
+}
+
+// Writer is the user who makes the request, or under whose name the write will be
+// made, and the groups.
+func (f *Facts) Writer() (user string, groups []string) {
+	if f.Req.User.Name != "" || f.Req.Controller == "" {
+		return f.Req.User.Name, f.Req.User.Groups
+	}
+	groups, _ = allowance.GroupsOf(f.Req.Controller)
+	return f.Req.Controller, groups
+}
+
+// Hash of the user who makes the request.
+func (f *Facts) Hash() string { return *f.userHash.Get(f.Req.User.Hash) }
+
+// ID of the user who makes the request.
+func (f *Facts) ID() string { return *f.userID.Get(f.Req.User.ID) }
+
+// DesiredChange reports whether the request changes the desired state.
+func (f *Facts) DesiredChange() bool {
+	return f.Req.Operation != request.Update || len(f.Changes) > 0
+}
+
+// PolicySet in force; nil for none. One decision uses one set.
+func (f *Facts) PolicySet() *allowance.Set {
+	return *f.set.Get(func() *allowance.Set {
+		if f.Policies == nil {
+			return nil
+		}
+		return f.Policies.Policies()
+	})
+}
+
+// Verb of the request on the child, as policies name it.
+func (f *Facts) Verb() string {
+	switch f.Req.Operation {
+	case request.Create:
+		return allowance.VerbCreate
+	case request.Delete:
+		return allowance.VerbDelete
+	}
+	return allowance.VerbUpdate
+}
+
+// Fields that an update changes, as policies see them; nil for other operations.
+func (f *Facts) Fields() []change.Detail {
+	return *f.details.Get(func() []change.Detail {
+		if f.Req.Operation != request.Update {
+			return nil
+		}
+		details := change.Details(change.Desired(f.Desired.Old), change.Desired(f.Desired.New), f.lists(), f.Req.Unstored())
+		for _, c := range f.Changes {
+			if c.Path == PathExternalName {
+				at := []change.Segment{{Key: "metadata"}, {Key: "annotations"}, {Key: v1alpha1.AnnotationKeyExternalName}}
+				details = append([]change.Detail{{Change: c, At: at}}, details...)
+			}
+		}
+		return details
+	})
+}
+
+// lists of the kind: built-in kinds are known, others by their schema.
+func (f *Facts) lists() change.Lists {
+	if l := change.BuiltinLists(f.Req.Kind); l != nil {
+		return l
+	}
+	return f.World.Lists(f.Req.Kind)
+}
+
+// Inside reports whether the object has nothing outside the cluster: it is neither
+// a managed resource nor an object of an external system.
+func (f *Facts) Inside() bool {
+	return !f.Kind.ManagementPolicies && f.Kind.Role != parent.RoleManaged && external.MaskPath(f.Req.Kind.GroupKind()) == nil
+}
+
+// Relevant differences of the external resource: those that no rule ignores.
+func (f *Facts) Relevant(object map[string]any) []change.Change {
+	return f.Settings.Relevant(f.Options.Ignore.Filter(f.Req.Kind.GroupKind(), f.Kind.SecretFields.Redact(external.Difference(object))))
+}
+
+// Secrets are the fields of the object with secret values, by its schema and its policy (KR-13-26).
+func (f *Facts) Secrets() change.SecretFields {
+	return f.Kind.SecretFields.And(f.Settings.SecretFields)
+}
+
+// KindOf an object.
+func (f *Facts) KindOf(s *parent.State) identity.Kind { return f.World.Kind(s.GroupVersionKind) }
+
+// Linked reports whether a Claim that was found by its name references the composite.
+func (f *Facts) Linked(p *parent.State) bool {
+	return p.Role != parent.RoleClaim || p.ClaimTarget == "" || p.ClaimTarget == f.Req.Ref().Name
+}

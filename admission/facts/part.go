@@ -1,0 +1,110 @@
+package facts
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/request"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// MixedCauses is how a change is decided of which a part was held before (KR-05-62 to KR-05-64).
+func (f *Facts) MixedCauses() v1alpha1.MixedCauses {
+	switch {
+	case f.Req.Actor != request.ActorUnknown:
+		return v1alpha1.MixedCausesHold
+	case f.Stale: // Crossplane composes it again
+		return v1alpha1.MixedCausesRefuse
+	case f.Settings.MixedCauses != "":
+		return f.Settings.MixedCauses
+	case subject.IsComposedApply(f.Manager):
+		return v1alpha1.MixedCausesHold
+	}
+	return v1alpha1.MixedCausesRefuse
+}
+
+// Separates reports whether the write can pass without what was held before. A change
+// through /scale cannot: it is one field.
+func (f *Facts) Separates() bool {
+	return f.Options.Separates && f.Req.Subresource == "" && f.MixedCauses() == v1alpha1.MixedCausesHold
+}
+
+// Without are the facts of the update with some paths as stored.
+func (f *Facts) Without(ctx context.Context, paths func(path string) bool) (*Facts, error) {
+	req := *f.Req
+	req.Object = &unstructured.Unstructured{Object: f.keeping(paths)}
+	part, err := Collect(ctx, f.World, f.Options, f.Policies, &req)
+	if err != nil {
+		return nil, err
+	}
+	part.Stale = f.Stale
+	return part, nil
+}
+
+// keeping is the content of the object with some paths as stored.
+func (f *Facts) keeping(keep func(path string) bool) map[string]any {
+	c, old, object := f.comparison(), f.Req.OldObject, f.Req.Object
+	out := c.Part(old.Object, object.Object, func(l change.Leaf) bool { return keep(l.Path) })
+	if f.Retarget && keep(PathExternalName) {
+		u := &unstructured.Unstructured{Object: out}
+		metadata, _ := u.Object["metadata"].(map[string]any)
+		u.Object["metadata"] = maps.Clone(metadata)
+		annotations := maps.Clone(u.GetAnnotations())
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		if name, ok := old.GetAnnotations()[v1alpha1.AnnotationKeyExternalName]; ok {
+			annotations[v1alpha1.AnnotationKeyExternalName] = name
+		} else {
+			delete(annotations, v1alpha1.AnnotationKeyExternalName)
+		}
+		u.SetAnnotations(annotations)
+	}
+	return out
+}
+
+// recorded returns a request with what the composition function recorded as held on the stored
+// object: its own apply may be based on a read from before that (KR-05-60).
+func recorded(req *request.Request, manager string) *request.Request {
+	if req.Actor != request.ActorUnknown || req.Held != nil || req.Operation != request.Update || !subject.IsComposedApply(manager) {
+		return req
+	}
+	value := identity.Annotation(req.OldObject, v1alpha1.AnnotationKeyHeld)
+	if value == "" {
+		return req
+	}
+	var h v1alpha1.Held
+	if json.Unmarshal([]byte(value), &h) != nil || h.Operation != string(request.Update) {
+		return req
+	}
+	out := *req
+	out.Held = request.HeldOf(h.HeldDrift)
+	return &out
+}
+
+// comparison of the object before and after. The composition function knows the lists of
+// built-in kinds alone, and what it recorded has the paths that it saw.
+func (f *Facts) comparison() change.Comparison {
+	return change.Comparison{Lists: change.BuiltinLists(f.Req.Kind), Unstored: f.Req.Unstored(), Secrets: f.Secrets()}
+}
+
+// Leaves of an update; nil for other operations.
+func (f *Facts) Leaves() []change.Leaf {
+	if f.Req.Operation != request.Update {
+		return nil
+	}
+	out := f.comparison().Leaves(f.Desired.Old, f.Desired.New)
+	for _, c := range f.Changes {
+		if c.Path == PathExternalName {
+			value, _ := c.New.(string)
+			out = append(out, change.Leaf{Path: PathExternalName, Value: value})
+		}
+	}
+	return out
+}

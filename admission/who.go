@@ -1,0 +1,226 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kausality-io/function-kausality/admission/facts"
+
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// actor of a change.
+type actor struct {
+	// controller: it is the parent's controller.
+	controller bool
+	// undetermined: no identification rule matched.
+	undetermined bool
+	// composer: it is Crossplane, applying what a Composition has.
+	composer bool
+}
+
+// zIdentify whether the parent's controller makes the request: by the first rule
+// that decides (KR-04-05, KR-04-06).
+func zIdentify(ctx context.Context, f *facts.Facts, p *parent.State) (actor, error) {
+	if f.Req.Actor == ActorParentController {
+		return actor{controller: true}, nil
+	}
+	is, decided, err := byComposedManager(ctx, f, p)
+	if err != nil {
+		return actor{}, err
+	}
+	composer := is && subject.IsComposedApply(f.Manager)
+	if f.Options.Identify == IdentifyUserHash && isComposedManager(f) {
+		if composer, err = writesStatus(ctx, f, p.Ref, subject.ControllersOf(p.Annotations)); err != nil {
+			return actor{}, err
+		}
+	}
+	if !decided {
+		if is, decided, err = byUserHash(ctx, f, p); err != nil {
+			return actor{}, err
+		}
+	}
+	if !decided {
+		is, decided = byStatusManager(f, p)
+	}
+	return actor{controller: is, undetermined: !decided, composer: composer}, nil
+}
+
+// byComposedManager identifies Crossplane (KR-04-01, KR-04-02) by the field manager
+// under which it writes, which any client can name: by a user whom the parent's record
+// names or, where it has none yet, who may write its status (KR-13-04).
+func byComposedManager(ctx context.Context, f *facts.Facts, p *parent.State) (is, decided bool, err error) {
+	if f.Options.Identify == IdentifyUserHash || f.Manager == "" {
+		return false, false, nil
+	}
+	claim := p.Role == parent.RoleClaim && subject.IsClaimSync(f.Manager)
+	composed := p.Role == parent.RoleComposite && isComposedManager(f)
+	if !claim && !composed {
+		return false, false, nil
+	}
+	known := subject.ControllersOf(p.Annotations)
+	if is, err = writesStatus(ctx, f, p.Ref, known); is || err != nil || known.Known() {
+		return is, true, err
+	}
+	is, err = mayUpdateStatus(ctx, f, f.ParentRef)
+	return is, true, err
+}
+
+// isComposedManager reports whether the field manager is that of Crossplane's applies
+// for this very parent.
+func isComposedManager(f *facts.Facts) bool {
+	return f.Manager == subject.ComposedManager(f.ParentRef.Name, f.ParentRef.GroupKind())
+}
+
+// byUserHash compares the users that write the parent's status with those that
+// change the child (KR-04-03). The first write of a child has no updaters yet.
+func byUserHash(ctx context.Context, f *facts.Facts, p *parent.State) (is, decided bool, err error) {
+	hash := f.Hash()
+	if f.Options.Identify == IdentifyFieldManager || hash == "" {
+		return false, false, nil
+	}
+	updaters := subject.ParseHashes(identity.Annotation(f.Req.Stored(), v1alpha1.AnnotationKeyUpdaters))
+	if f.Req.Operation == Create {
+		updaters = nil
+	}
+	known := subject.ControllersOf(p.Annotations)
+	if writes, err := writesStatus(ctx, f, p.Ref, known); writes || err != nil || known.Known() {
+		return writes && (len(updaters) == 0 || updaters.Has(hash)), true, err
+	}
+	switch {
+	case f.Req.Operation == Create:
+		return true, true, nil
+	case len(updaters) == 1 && updaters.Has(hash): // as other users may have (KR-13-41)
+		is, err = hasStatusRight(ctx, f, p.Ref)
+		return is, true, err
+	case len(updaters) == 1:
+		return false, true, nil
+	}
+	return false, false, nil
+}
+
+// byStatusManager compares field managers, for objects from before Kausality was
+// installed (KR-04-04).
+func byStatusManager(f *facts.Facts, p *parent.State) (is, decided bool) {
+	if f.Options.Identify == IdentifyUserHash || f.Manager == "" || p.Manager == "" {
+		return false, false
+	}
+	return f.Manager == p.Manager, true
+}
+
+// writesStatus reports whether the user is recorded to write the status of an object, by
+// a hash of 128 bits (KR-13-40). A short one that an earlier release recorded counts for
+// users who may write the status, since names with that hash can be found (KR-13-41).
+func writesStatus(ctx context.Context, f *facts.Facts, object parent.Ref, known subject.Controllers) (bool, error) {
+	if isRecorded(f, object, known) {
+		return true, nil
+	}
+	if !known.HasHash(f.Hash()) {
+		return false, nil
+	}
+	return hasStatusRight(ctx, f, object)
+}
+
+// isRecorded reports whether the user's id is recorded, or was seen writing the status.
+func isRecorded(f *facts.Facts, object parent.Ref, known subject.Controllers) bool {
+	return known.Has(f.ID()) || f.World.StatusWriter(object, f.ID())
+}
+
+// machineryOnly reports whether all changed fields are machinery (KR-01-05).
+func machineryOnly(f *facts.Facts) bool {
+	spec, _ := f.Req.Object.Object["spec"].(map[string]any)
+	_, modern := spec["crossplane"]
+	machinery := parent.Machinery(f.Kind.Role, modern)
+	return len(machinery) > 0 && change.OnlySpecFields(f.Changes, machinery)
+}
+
+// ownController reports whether the user is the object's own controller: a machine
+// that is recorded to write its status, or whose field manager does and that may
+// (KR-01-07, KR-13-04).
+func ownController(ctx context.Context, f *facts.Facts) (bool, error) {
+	if !mayBeController(f) {
+		return false, nil
+	}
+	old := f.Req.OldObject
+	if recorded, err := writesStatus(ctx, f, f.Req.Ref(), subject.ControllersOf(old.GetAnnotations())); recorded || err != nil {
+		return recorded, err
+	}
+	shown := parent.WritesStatus(old, f.Manager) || f.Kind.Role == parent.RoleManaged && parent.Provides(f.Req.Object, f.Manager) ||
+		subject.IsCrossplaneMachinery(f.Manager) && machineryOnly(f) || f.Names() || showsProvider(f)
+	if !shown {
+		return false, nil
+	}
+	return mayUpdateStatus(ctx, f, f.Req.Ref())
+}
+
+// metadataByController reports whether a write without a change of desired state
+// is by the object's own controller, or by its parent's as far as the object shows.
+func metadataByController(ctx context.Context, f *facts.Facts) bool {
+	// Where it cannot be determined, the writer gets no more than a controller does.
+	if own, err := ownController(ctx, f); own || err != nil {
+		return true
+	}
+	updaters := subject.ParseHashes(identity.Annotation(f.Req.Stored(), v1alpha1.AnnotationKeyUpdaters))
+	return f.HasParent && f.Req.User.IsMachine() && updaters.Has(f.Hash())
+}
+
+// mayBeController reports whether the user is of a kind that controllers have.
+func mayBeController(f *facts.Facts) bool {
+	u := f.Req.User
+	return u.IsMachine() || f.World.ControllerUser(u.Name)
+}
+
+// mayUpdateStatus reports whether the user may update the status of an object. What
+// a field manager shows is a claim that this right bears out (KR-13-04).
+func mayUpdateStatus(ctx context.Context, f *facts.Facts, object parent.Ref) (bool, error) {
+	if !mayBeController(f) {
+		return false, nil
+	}
+	return hasStatusRight(ctx, f, object)
+}
+
+// hasStatusRight reports whether the user may update the status of an object.
+func hasStatusRight(ctx context.Context, f *facts.Facts, object parent.Ref) (bool, error) {
+	may, err := f.World.MayUpdateStatus(ctx, f.Req.User, object)
+	if err != nil {
+		return false, fmt.Errorf("cannot determine whether %s is a controller of %s: %w", f.Req.User.Name, identity.Describe(object), err)
+	}
+	return may, nil
+}
+
+// zControls reports whether the user is a parent's own controller: one that is recorded to write its status or, where none is
+// recorded, whose field manager does and that may (KR-13-04).
+func zControls(ctx context.Context, f *facts.Facts, p *parent.State) (bool, error) {
+	known := subject.ControllersOf(p.Annotations)
+	if recorded, err := writesStatus(ctx, f, p.Ref, known); recorded || err != nil || known.Known() {
+		return recorded, err
+	}
+	shown := f.Manager != "" && f.Manager == p.Manager || p.Role == parent.RoleComposite && isComposedManager(f) ||
+		p.Role == parent.RoleClaim && subject.IsClaimSync(f.Manager)
+	if !shown {
+		return false, nil
+	}
+	return mayUpdateStatus(ctx, f, f.ParentRef)
+}
+
+// authorizeTo refuses what a user may not do, as a clause: it needs the verb approve.
+func authorizeTo(ctx context.Context, f *facts.Facts, w *warnings, what string) *refusal {
+	ok, err := f.World.MayApprove(ctx, f.Req.User, f.Req.Ref())
+	switch {
+	case err == nil && ok:
+		return nil
+	case err == nil:
+		return &refusal{code: 403, reason: ReasonApproverForbidden,
+			why:  fmt.Sprintf("%s needs the verb %q on %s", what, VerbApprove, identity.Target(f.Req.Ref(), f.Kind)),
+			next: "A user who has it can make the change, or a Role can grant it."}
+	case f.Mode == v1alpha1.ModeLog:
+		w.add(fmt.Sprintf("cannot check permission for %s (%v); it passes because the mode is log", what, err))
+		return nil
+	}
+	return &refusal{code: codeInternal, reason: ReasonApproverForbidden,
+		why: fmt.Sprintf("permission for %s cannot be checked: %v", what, err), next: "Try again."}
+}
