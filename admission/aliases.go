@@ -2,6 +2,7 @@ package admission
 
 import (
 	"github.com/kausality-io/function-kausality/admission/facts"
+	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/request"
 	"github.com/kausality-io/function-kausality/admission/world"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -16,6 +17,11 @@ type (
 	Held = request.Held
 	// Actor is what an adapter knows of the user of a Request.
 	Actor = request.Actor
+
+	// Decision about a request: see package outcome.
+	Decision = outcome.Decision
+	// Report of a drift.
+	Report = outcome.Report
 
 	// World is what Evaluate reads of a cluster: see package world.
 	World = world.World

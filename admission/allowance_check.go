@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/allowance/expression"
 	"github.com/kausality-io/function-kausality/admission/identity"
@@ -40,7 +42,7 @@ func (ev *evaluation) narrowing() *narrowing {
 			return narrowing{}
 		}
 		n := ev.narrowInitializing()
-		if !n.initializingAllows && ev.class.class == ClassExpected {
+		if !n.initializingAllows && ev.class.class == outcome.ClassExpected {
 			covering := ev.inherited()
 			if ev.Inside() {
 				covering = covering.Inside()
@@ -71,7 +73,7 @@ func (ev *evaluation) narrowInitializing() narrowing {
 		return narrowing{}
 	}
 	s, active, warnings := allowance.Initializing(ev.ctx, ev.class.binding, ev.class.initializing(), ev.parentObject)
-	ev.warnings.add(warnings...)
+	ev.warnings.Add(warnings...)
 	if ev.Inside() {
 		s = s.Inside()
 	}
@@ -87,7 +89,7 @@ func (ev *evaluation) narrowInitializing() narrowing {
 // overdue reports whether the parent has settled and nothing changed since, and only a policy's
 // own expression still has it initialize: what the section allows is drift that passes (KR-06-24).
 func (ev *evaluation) overdue() bool {
-	return ev.class.class == ClassDrift && !ev.class.initializing() && ev.narrowing().initializingAllows
+	return ev.class.class == outcome.ClassDrift && !ev.class.initializing() && ev.narrowing().initializingAllows
 }
 
 // bound reports whether policies bind the user: the parent's controller, and the
@@ -102,7 +104,7 @@ func (ev *evaluation) inherited() allowance.Entries {
 		p := ev.parent()
 		all, err := allowance.Parse(p.Annotations[v1alpha1.AnnotationKeyAllowances])
 		if err != nil {
-			ev.warnings.add(fmt.Sprintf("%v on %s; they count as absent", err, identity.Describe(p.Ref)))
+			ev.warnings.Add(fmt.Sprintf("%v on %s; they count as absent", err, identity.Describe(p.Ref)))
 		}
 		return all.Live(ev.SettledAt(p))
 	})
@@ -144,17 +146,17 @@ func (ev *evaluation) policyNames() string {
 }
 
 // allowanceMissing is the refusal of a change that policies do not allow.
-func (ev *evaluation) allowanceMissing(r refusal) refusal {
-	r.reason = ReasonAllowanceMissing
+func (ev *evaluation) allowanceMissing(r outcome.Refusal) outcome.Refusal {
+	r.Reason = outcome.ReasonAllowanceMissing
 	n := ev.narrowing()
 	on, what := identity.Describe(ev.parent().Ref), allowance.DescribeMissing(n.missing, ev.Verb())
 	switch policies := ev.policyNames(); n.section {
 	case sectionDeleting:
-		r.why = fmt.Sprintf("%s is being deleted, and section deleting of AllowancePolicy %s does not allow %s", on, policies, what)
+		r.Why = fmt.Sprintf("%s is being deleted, and section deleting of AllowancePolicy %s does not allow %s", on, policies, what)
 	case sectionInitializing:
-		r.why = fmt.Sprintf("%s initializes, and neither section initializing of AllowancePolicy %s nor an allowance on it allows %s", on, policies, what)
+		r.Why = fmt.Sprintf("%s initializes, and neither section initializing of AllowancePolicy %s nor an allowance on it allows %s", on, policies, what)
 	default:
-		r.why = fmt.Sprintf("no allowance on %s covers %s (AllowancePolicy %s)", on, what, policies)
+		r.Why = fmt.Sprintf("no allowance on %s covers %s (AllowancePolicy %s)", on, what, policies)
 	}
 	return r
 }

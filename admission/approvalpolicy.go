@@ -2,7 +2,8 @@ package admission
 
 import (
 	"cmp"
-	"time"
+
+	"github.com/kausality-io/function-kausality/admission/outcome"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/change"
@@ -12,22 +13,12 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// PolicyClaimEffect claims a rule of an ApprovalPolicy in its status.
-type PolicyClaimEffect struct {
-	// Namespace and Name of the policy; a ClusterApprovalPolicy where Namespace is
-	// empty.
-	Namespace, Name string
-	Claim           v1alpha1.PolicyClaim
-	// Stale: a pending claim of the same use that is older than this is replaced.
-	Stale time.Time
-}
-
 // build of the controller that makes the request; empty where it is unknown.
 func (ev *evaluation) build() allowance.Build {
 	return *ev.calling.Get(func() allowance.Build {
 		b, err := ev.World.Build(ev.ctx, ev.Req, ev.parent())
 		if err != nil && len(ev.upgrades()) > 0 { // else it is recorded alone, and nothing depends on it yet
-			ev.warnings.add("cannot determine the build of the controller: " + err.Error())
+			ev.warnings.Add("cannot determine the build of the controller: " + err.Error())
 		}
 		return b
 	})
@@ -40,10 +31,10 @@ func (ev *evaluation) upgrades() []*allowance.Upgrade {
 
 // upgraded allows drift that an UpgradeAllowance permits to a new build of the
 // controller (KR-05-10).
-func (ev *evaluation) upgraded() (verdict, error) {
+func (ev *evaluation) upgraded() (outcome.Verdict, error) {
 	candidates := ev.upgrades()
 	if len(candidates) == 0 || !ev.actor().controller {
-		return verdict{}, nil
+		return outcome.Verdict{}, nil
 	}
 	q := allowance.UpgradeQuery{
 		Child: ev.Req.Kind.GroupKind(), Inside: ev.Inside(), Verb: ev.Verb(), Details: ev.Fields(), Labels: ev.Req.Stored().GetLabels(),
@@ -53,21 +44,21 @@ func (ev *evaluation) upgraded() (verdict, error) {
 		if !u.Allows(q) {
 			continue
 		}
-		v := ev.allow(ReasonUpgraded)
-		v.upgrade, v.Resolution = u, ResolutionUpgraded
-		v.Exception = &ExceptionUse{Policy: u.Key(), Rule: allowance.UpgradeRule}
-		v.approval = &v1alpha1.HopApproval{Policy: u.Key(), Digest: ev.class.id}
+		v := ev.allow(outcome.ReasonUpgraded)
+		v.Upgrade, v.Resolution = u, outcome.ResolutionUpgraded
+		v.Exception = &outcome.ExceptionUse{Policy: u.Key(), Rule: allowance.UpgradeRule}
+		v.Approval = &v1alpha1.HopApproval{Policy: u.Key(), Digest: ev.class.id}
 		return v, nil
 	}
-	return verdict{}, nil
+	return outcome.Verdict{}, nil
 }
 
 // excepted allows drift that a rule of an ApprovalPolicy matches (KR-05-12), also a change by another
 // actor that is treated as drift (KR-05-67).
-func (ev *evaluation) excepted() (verdict, error) {
+func (ev *evaluation) excepted() (outcome.Verdict, error) {
 	set, other := ev.PolicySet(), !ev.actor().controller
 	if set.Empty() || other && !ev.needsApproval() {
-		return verdict{}, nil
+		return outcome.Verdict{}, nil
 	}
 	object := ev.Desired.New
 	if ev.Req.Operation == Delete {
@@ -83,20 +74,20 @@ func (ev *evaluation) excepted() (verdict, error) {
 		Parent: identity.ObjectReference(ev.parent().Ref, 0, ""), Intent: ev.view().intent.Generation, Digest: ev.class.id, UserID: use.User,
 		Claim: use.Claim, Now: ev.Req.Time, Stale: stale,
 	})
-	ev.warnings.add(warnings...)
+	ev.warnings.Add(warnings...)
 	if x == nil {
 		ev.unevaluated = warnings
-		return verdict{}, nil
+		return outcome.Verdict{}, nil
 	}
-	v := ev.allow(ReasonExcepted)
-	v.Resolution = ResolutionApproved
-	v.approval = &v1alpha1.HopApproval{Policy: x.Exception.Key(), Content: x.Content, Mode: x.Mode, Digest: ev.class.id}
-	v.Exception = &ExceptionUse{Policy: x.Exception.Key(), Rule: x.Rule}
+	v := ev.allow(outcome.ReasonExcepted)
+	v.Resolution = outcome.ResolutionApproved
+	v.Approval = &v1alpha1.HopApproval{Policy: x.Exception.Key(), Content: x.Content, Mode: x.Mode, Digest: ev.class.id}
+	v.Exception = &outcome.ExceptionUse{Policy: x.Exception.Key(), Rule: x.Rule}
 	if x.Claim != nil && x.Mode == v1alpha1.ApprovalOnce {
-		v.approval.Claim = x.Claim.ID
+		v.Approval.Claim = x.Claim.ID
 	}
 	if x.NeedsClaim {
-		v.PolicyClaim = &PolicyClaimEffect{Namespace: x.Exception.Namespace, Name: x.Exception.Name, Claim: *x.Claim, Stale: stale}
+		v.PolicyClaim = &outcome.PolicyClaimEffect{Namespace: x.Exception.Namespace, Name: x.Exception.Name, Claim: *x.Claim, Stale: stale}
 	}
 	return v, nil
 }

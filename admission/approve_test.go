@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -105,7 +107,7 @@ func TestSuggestionApproves(t *testing.T) {
 			w.add(xr)
 
 			first := decide(t, w, enforced(), fresh())
-			if !first.Allowed || first.Reason != ReasonApproved || first.Claim == nil {
+			if !first.Allowed || first.Reason != outcome.ReasonApproved || first.Claim == nil {
 				t.Fatalf("want it approved with a claim, got %+v: %s", outcomeOf(first), first.Message)
 			}
 			if c := first.Claim; c.Stored != xr.GetAnnotations()[v1alpha1.AnnotationKeyClaims] || !c.HasStored || c.Holder.Name != "db" || c.ID == "" {
@@ -128,7 +130,7 @@ func TestSuggestionApproves(t *testing.T) {
 			other.User.Name = fx.Deployer.Name
 			w.live["XDatabase/db"].Annotations[v1alpha1.AnnotationKeyControllers] = fx.Crossplane.Hash() + "," + fx.Deployer.Hash()
 			w.live["XDatabase/db"].Annotations[v1alpha1.AnnotationKeyControllerIDs] = fx.Crossplane.ID() + "," + fx.Deployer.ID()
-			if d := decide(t, w, enforced(), other); d.Allowed && d.Class == ClassDrift {
+			if d := decide(t, w, enforced(), other); d.Allowed && d.Class == outcome.ClassDrift {
 				t.Errorf("another use passed by the same approval: %+v", outcomeOf(d))
 			}
 			used := approval.ParseClaims(first.Claim.Value).Set(first.Claim.ID, v1alpha1.ClaimUsed, fx.Noon)
@@ -278,7 +280,7 @@ func TestReport(t *testing.T) {
 	d := decide(t, setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeySnooze, "2026-01-02T12:00:01Z")}}.world(), enforced(),
 		byCrossplane(Update, fx.Instance(), fx.Resize("l")))
 	r := d.Report
-	if r == nil || !r.Snoozed || d.Resolution != ResolutionSnoozed {
+	if r == nil || !r.Snoozed || d.Resolution != outcome.ResolutionSnoozed {
 		t.Fatalf("got %+v, %s", r, d.Resolution)
 	}
 	s := r.Drift

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,7 +52,7 @@ func large(tb testing.TB) *unstructured.Unstructured {
 type benchCase struct {
 	setting setting
 	req     *Request
-	want    Reason
+	want    outcome.Reason
 	allocs  float64
 }
 
@@ -59,23 +61,23 @@ func benchCases(tb testing.TB) map[string]benchCase {
 	xr := []fx.Mod{fx.Unsettled}
 	created := fx.With(fx.Unmasked(), func(o *unstructured.Unstructured) { o.Object["spec"] = large(tb).Object["spec"]; fx.Policies("*")(o) })
 	return map[string]benchCase{
-		"NoChange": {setting: setting{xr: xr}, req: byCrossplane(Update, large(tb)), want: ReasonNoChange, allocs: 10},
-		"NoChangeAuthor": {setting: setting{xr: xr}, req: byCrossplane(Update, large(tb), fx.Policies("*")), want: ReasonNoChange,
+		"NoChange": {setting: setting{xr: xr}, req: byCrossplane(Update, large(tb)), want: outcome.ReasonNoChange, allocs: 10},
+		"NoChangeAuthor": {setting: setting{xr: xr}, req: byCrossplane(Update, large(tb), fx.Policies("*")), want: outcome.ReasonNoChange,
 			allocs: 30},
-		"NoChangeByPerson": {setting: setting{xr: xr}, req: by(byCrossplane(Update, large(tb)), fx.Alice, "kubectl"), want: ReasonNoChange,
+		"NoChangeByPerson": {setting: setting{xr: xr}, req: by(byCrossplane(Update, large(tb)), fx.Alice, "kubectl"), want: outcome.ReasonNoChange,
 			allocs: 10},
-		"NoChangeByMachine": {setting: setting{xr: xr}, req: by(byCrossplane(Update, large(tb)), fx.ArgoCD, "argocd"), want: ReasonNoChange,
+		"NoChangeByMachine": {setting: setting{xr: xr}, req: by(byCrossplane(Update, large(tb)), fx.ArgoCD, "argocd"), want: outcome.ReasonNoChange,
 			allocs: 10},
 		"Self": {setting: setting{xr: xr}, req: by(byCrossplane(Update, large(tb), fx.Resize("l")), fx.Provider, "provider"),
-			want: ReasonSelf, allocs: 41},
-		"Expected": {setting: setting{xr: xr}, req: byCrossplane(Update, large(tb), fx.Resize("l")), want: ReasonExpected,
+			want: outcome.ReasonSelf, allocs: 41},
+		"Expected": {setting: setting{xr: xr}, req: byCrossplane(Update, large(tb), fx.Resize("l")), want: outcome.ReasonExpected,
 			allocs: 68},
 		"NewOrigin": {setting: setting{xr: xr}, req: by(byCrossplane(Update, large(tb), fx.Resize("l")), fx.Alice, "kubectl"),
-			want: ReasonNewOrigin, allocs: 162},
-		"Create": {setting: setting{xr: xr}, req: byCrossplane(Create, created), want: ReasonExpected, allocs: 56},
-		"Drift":  {setting: setting{}, req: byCrossplane(Update, large(tb), fx.Resize("l")), want: ReasonDrift, allocs: 90},
+			want: outcome.ReasonNewOrigin, allocs: 162},
+		"Create": {setting: setting{xr: xr}, req: byCrossplane(Create, created), want: outcome.ReasonExpected, allocs: 56},
+		"Drift":  {setting: setting{}, req: byCrossplane(Update, large(tb), fx.Resize("l")), want: outcome.ReasonDrift, allocs: 90},
 		"Approved": {setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}},
-			req: byCrossplane(Update, large(tb), fx.Resize("l")), want: ReasonApproved, allocs: 129},
+			req: byCrossplane(Update, large(tb), fx.Resize("l")), want: outcome.ReasonApproved, allocs: 129},
 	}
 }
 

@@ -2,7 +2,8 @@ package admission
 
 import (
 	"cmp"
-	"slices"
+
+	"github.com/kausality-io/function-kausality/admission/outcome"
 
 	"github.com/kausality-io/function-kausality/admission/facts"
 
@@ -11,37 +12,19 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// passed is why the change passes although it counts as drift; "" for other changes (KR-07-09).
-func (v *verdict) passed() v1alpha1.Passed {
-	switch v.Reason {
-	case ReasonDriftLogged:
-		return v1alpha1.PassedLog
-	case ReasonUpgraded:
-		return v1alpha1.PassedUpgrade
-	case ReasonExcepted:
-		return v1alpha1.PassedPolicy
-	case ReasonApproved:
-		if v.approval != nil && slices.ContainsFunc(v.approval.By, func(by v1alpha1.Vote) bool { return by.BreakGlass != "" }) {
-			return v1alpha1.PassedBreakGlass
-		}
-		return v1alpha1.PassedApproval
-	}
-	return ""
-}
-
 // unrequested reports whether no intent of the parent explains the change. What an AllowancePolicy alone
 // makes drift of follows from an intent (KR-04-14).
 func (ev *evaluation) unrequested() bool {
-	return ev.class.class == ClassDrift || ev.needsApproval()
+	return ev.class.class == outcome.ClassDrift || ev.needsApproval()
 }
 
 // attributed is the hop of a change that may pass as drift: why it passes, and what caused it (KR-07-09, KR-07-10).
 func (ed *editor) attributed(hop v1alpha1.Hop) v1alpha1.Hop {
-	if hop.Passed = ed.verdict.passed(); hop.Passed != "" {
-		if hop.Unrequested = ed.unrequested(); ed.effectiveClass() == ClassDrift || hop.Unrequested {
+	if hop.Passed = ed.verdict.Passed(); hop.Passed != "" {
+		if hop.Unrequested = ed.unrequested(); ed.effectiveClass() == outcome.ClassDrift || hop.Unrequested {
 			hop.Causes = ed.causes()
 		}
-	} else if ed.verdict.both {
+	} else if ed.verdict.Both {
 		hop.Causes = ed.causes() // beside the intent (KR-05-57)
 	}
 	return hop
@@ -89,7 +72,7 @@ func (ev *evaluation) findCauses() []v1alpha1.HopCause {
 func (ev *evaluation) authored(c v1alpha1.HopCause) v1alpha1.HopCause {
 	found, err := ev.World.Author(ev.ctx, c)
 	if err != nil {
-		ev.warnings.add("cannot determine the author of " + c.Name + ": " + err.Error())
+		ev.warnings.Add("cannot determine the author of " + c.Name + ": " + err.Error())
 		return c
 	}
 	found.Author, found.Manager = bounded(found.Author), bounded(found.Manager)
@@ -107,7 +90,7 @@ func bounded(name string) string { return annotation.Cut(name, v1alpha1.MaxCause
 // KR-07-09).
 func (ed *editor) traceWith(hop v1alpha1.Hop) trace.Trace {
 	view := ed.view()
-	if view == nil || hop.Unrequested && !ed.Options.KeepIntent || ed.verdict.Class == ClassNewOrigin {
+	if view == nil || hop.Unrequested && !ed.Options.KeepIntent || ed.verdict.Class == outcome.ClassNewOrigin {
 		return trace.Trace{hop}
 	}
 	return trace.Extend(view.trace, view.state.Ref, hop, ed.Req.Ref().Namespace)

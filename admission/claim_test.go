@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
@@ -20,11 +22,11 @@ func TestClaimOfAnotherComposite(t *testing.T) {
 	for name, tc := range map[string]struct {
 		claim []fx.Mod
 		gone  bool
-		want  Reason
+		want  outcome.Reason
 	}{
-		"Linked":    {claim: []fx.Mod{frozen}, want: ReasonFrozen},
-		"NotLinked": {claim: []fx.Mod{frozen, other}, want: ReasonNoParent},
-		"Gone":      {gone: true, want: ReasonParentNotFound},
+		"Linked":    {claim: []fx.Mod{frozen}, want: outcome.ReasonFrozen},
+		"NotLinked": {claim: []fx.Mod{frozen, other}, want: outcome.ReasonNoParent},
+		"Gone":      {gone: true, want: outcome.ReasonParentNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlay(t, nil, fx.With(claim(), tc.claim...), xdatabase())
@@ -65,7 +67,7 @@ func TestUnlinkingNeedsTheVerb(t *testing.T) {
 			may := false
 			p.e = stubs{Options: p.e.Options, mayApprove: func(context.Context, subject.User, parent.Ref) (bool, error) { return may, nil }}.of(p.e.World)
 			d := p.update(tc.who, tc.as, tc.of, tc.mod)
-			if d.Allowed == (tc.needs != "") || !strings.Contains(d.Message, tc.needs) || tc.needs != "" && d.Reason != ReasonApproverForbidden {
+			if d.Allowed == (tc.needs != "") || !strings.Contains(d.Message, tc.needs) || tc.needs != "" && d.Reason != outcome.ReasonApproverForbidden {
 				t.Errorf("allowed %t, %s: %s", d.Allowed, d.Reason, d.Message)
 			}
 			may = true

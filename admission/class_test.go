@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 	"github.com/kausality-io/function-kausality/admission/settings"
 
@@ -39,7 +41,7 @@ func TestIdentity(t *testing.T) {
 			"time":     "2026-01-01T00:00:00Z",
 			"fieldsV1": map[string]any{"f:status": map[string]any{"f:observedGeneration": map[string]any{}}}}}, "metadata", "managedFields")
 	}
-	const drift, other = string(ClassDrift), string(ClassNewOrigin)
+	const drift, other = string(outcome.ClassDrift), string(outcome.ClassNewOrigin)
 
 	cases := map[string]struct {
 		reason    string
@@ -110,7 +112,7 @@ func TestIdentity(t *testing.T) {
 				req = by(byCrossplane(op, child), tc.user, tc.manager)
 			}
 			d := decide(t, w, Options{Identify: tc.identify}, req)
-			if string(d.Class) != tc.want || (d.Reason == ReasonUndetermined) != tc.undecided {
+			if string(d.Class) != tc.want || (d.Reason == outcome.ReasonUndetermined) != tc.undecided {
 				t.Errorf("%s: want %s, got %s (%s)", tc.reason, tc.want, d.Class, d.Reason)
 			}
 			if tc.undecided && !d.Allowed {
@@ -141,20 +143,20 @@ status: {conditions: [{type: Synced, status: "True", observedGeneration: 2}, {ty
 		want    wantedOutcome
 	}{
 		"Sync": {reason: "the Claim settled: drift", claim: claim(), change: fx.Set("l", "spec", "size"),
-			manager: "apiextensions.crossplane.io/claim", want: refused(ClassDrift, ReasonDrift, 403)},
+			manager: "apiextensions.crossplane.io/claim", want: refused(outcome.ClassDrift, outcome.ReasonDrift, 403)},
 		"SyncMachinery": {reason: "machinery included: a Manual revision travels that way", claim: claim(),
 			change: fx.Set("db-rev-3", "spec", "compositionRevisionRef", "name"), manager: "apiextensions.crossplane.io/claim",
-			want: refused(ClassDrift, ReasonDrift, 403)},
+			want: refused(outcome.ClassDrift, outcome.ReasonDrift, 403)},
 		"Machinery": {reason: "by Crossplane's own manager it is self", claim: claim(),
 			change: fx.Set("db-rev-3", "spec", "compositionRevisionRef", "name"), manager: "apiextensions.crossplane.io/composite",
-			want: allowed(ClassSelf, ReasonSelf)},
+			want: allowed(outcome.ClassSelf, outcome.ReasonSelf)},
 		"Binary": {reason: "by its binary's name too", claim: claim(),
-			change: fx.Set("db-rev-3", "spec", "compositionRevisionRef", "name"), manager: "crossplane", want: allowed(ClassSelf, ReasonSelf)},
+			change: fx.Set("db-rev-3", "spec", "compositionRevisionRef", "name"), manager: "crossplane", want: allowed(outcome.ClassSelf, outcome.ReasonSelf)},
 		"NotBack": {reason: "a Claim that names another XR is not its parent, and exists",
 			claim: claim(fx.Set("other", "spec", "resourceRef", "name")), change: fx.Set("l", "spec", "size"), manager: "apiextensions.crossplane.io/claim",
-			want: allowed(ClassNewOrigin, ReasonNoParent)},
+			want: allowed(outcome.ClassNewOrigin, outcome.ReasonNoParent)},
 		"Person": {reason: "a person may edit the XR", claim: claim(), change: fx.Set("l", "spec", "size"), manager: "kubectl",
-			want: allowed(ClassNewOrigin, ReasonNewOrigin)},
+			want: allowed(outcome.ClassNewOrigin, outcome.ReasonNewOrigin)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -189,38 +191,38 @@ func TestSelf(t *testing.T) {
 		user    subject.User
 		manager string
 		opts    evaluating
-		want    Class
+		want    outcome.Class
 	}{
 		"LateInit": {reason: "the provider, by its hash", object: fx.Instance(), change: fx.Resize("l"), user: fx.Provider,
-			manager: "provider", opts: Options{}, want: ClassSelf},
+			manager: "provider", opts: Options{}, want: outcome.ClassSelf},
 		"LateInitManager": {reason: "the provider, by a manager that writes the status",
 			object: fx.With(fx.Instance(), fx.Controllers(), statusBy("provider")), change: fx.Resize("l"), user: fx.Provider,
-			manager: "provider", opts: Options{}, want: ClassSelf},
+			manager: "provider", opts: Options{}, want: outcome.ClassSelf},
 		"Person": {reason: "a person who once edited the status is no controller", object: fx.With(fx.Instance(), personal),
-			change: fx.Resize("l"), user: fx.Alice, manager: "kubectl", opts: Options{}, want: ClassNewOrigin},
+			change: fx.Resize("l"), user: fx.Alice, manager: "kubectl", opts: Options{}, want: outcome.ClassNewOrigin},
 		"ControllerUser": {reason: "unless --controller-users names the user", object: fx.With(fx.Instance(), personal), change: fx.Resize("l"),
-			user: fx.Alice, manager: "kubectl", opts: stubs{controllerUser: func(n string) bool { return n == "alice" }}, want: ClassSelf},
+			user: fx.Alice, manager: "kubectl", opts: stubs{controllerUser: func(n string) bool { return n == "alice" }}, want: outcome.ClassSelf},
 		"Refs": {reason: "machinery by Crossplane's manager", object: fx.Composite(), change: refs, user: fx.Crossplane,
-			manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: ClassSelf},
+			manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: outcome.ClassSelf},
 		"RefsByPerson": {reason: "machinery by another user is an intent", object: fx.Composite(), change: refs, user: fx.Alice,
-			manager: "kubectl", opts: Options{}, want: ClassNewOrigin},
+			manager: "kubectl", opts: Options{}, want: outcome.ClassNewOrigin},
 		"FirstSpec": {reason: "machinery is all that a spec holds: still machinery",
 			object: fx.With(fx.Composite(), machineryOf, fx.Controllers()),
 			change: fx.Set([]any{map[string]any{"kind": "A"}}, "spec", "crossplane", "resourceRefs"), user: fx.Crossplane,
-			manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: ClassSelf},
+			manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: outcome.ClassSelf},
 		"MoreThanRefs": {reason: "more than machinery", object: fx.Composite(),
 			change: func(o *unstructured.Unstructured) { refs(o); fx.Set("l", "spec", "size")(o) }, user: fx.Alice,
-			manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: ClassNewOrigin},
+			manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: outcome.ClassNewOrigin},
 		"Nested": {reason: "a nested composite's machinery is self", object: nested, change: refs, user: fx.Crossplane,
-			manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: ClassSelf},
+			manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: outcome.ClassSelf},
 		"NestedComposed": {reason: "its composed apply is the parent's controller's", object: nested,
-			change: fx.Set("l", "spec", "size"), user: fx.Crossplane, manager: fx.ComposedManager, opts: Options{}, want: ClassDrift},
+			change: fx.Set("l", "spec", "size"), user: fx.Crossplane, manager: fx.ComposedManager, opts: Options{}, want: outcome.ClassDrift},
 		"NestedOwnManager": {reason: "the field manager distinguishes the two roles", object: nested, change: fx.Set("l", "spec", "size"),
-			user: fx.Crossplane, manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: ClassSelf},
+			user: fx.Crossplane, manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: outcome.ClassSelf},
 		"NestedUnknown": {reason: "machinery alone is self, whichever hat", object: nested, change: refs, user: fx.Crossplane,
-			opts: Options{}, want: ClassSelf},
+			opts: Options{}, want: outcome.ClassSelf},
 		"OtherWriter": {reason: "another controller", object: fx.Instance(), change: fx.Resize("l"), user: fx.ArgoCD, manager: "argocd",
-			opts: Options{}, want: ClassNewOrigin},
+			opts: Options{}, want: outcome.ClassNewOrigin},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -229,7 +231,7 @@ func TestSelf(t *testing.T) {
 			if d.Class != tc.want {
 				t.Errorf("%s: want %s, got %s (%s)", tc.reason, tc.want, d.Class, d.Reason)
 			}
-			if d.Class == ClassSelf {
+			if d.Class == outcome.ClassSelf {
 				if _, touched := d.Annotations[v1alpha1.AnnotationKeyTrace]; touched || d.Gate != nil {
 					t.Errorf("%s: a self write touches trace or gate: %s", tc.reason, text(d.Annotations))
 				}
@@ -252,11 +254,11 @@ func TestBothControllers(t *testing.T) {
 	rs = fx.With(rs, fx.Controllers(fx.Deployer))
 	w := newWorld()
 	w.add(d)
-	if got := decide(t, w, Options{}, by(byCrossplane(Update, rs, fx.Set(int64(9), "spec", "replicas")), fx.Deployer, "")); got.Class != ClassDrift {
+	if got := decide(t, w, Options{}, by(byCrossplane(Update, rs, fx.Set(int64(9), "spec", "replicas")), fx.Deployer, "")); got.Class != outcome.ClassDrift {
 		t.Errorf("the parent's controller comes first: got %s", got.Class)
 	}
 	w.add(fx.With(d, fx.Controllers(subject.User{Name: "other"})))
-	if got := decide(t, w, Options{}, by(byCrossplane(Update, rs, fx.Set(int64(9), "spec", "replicas")), fx.Deployer, "")); got.Class != ClassSelf {
+	if got := decide(t, w, Options{}, by(byCrossplane(Update, rs, fx.Set(int64(9), "spec", "replicas")), fx.Deployer, "")); got.Class != outcome.ClassSelf {
 		t.Errorf("not the parent's controller: got %s", got.Class)
 	}
 }
@@ -270,7 +272,7 @@ func TestScale(t *testing.T) {
 	req := by(byCrossplane(Update, rs, fx.Set(int64(9), "spec", "replicas")), fx.ArgoCD, "")
 	req.Subresource = SubresourceScale
 	got := decide(t, w, enforced(), req)
-	if got.Class != ClassNewOrigin || !got.Allowed || len(got.Annotations) > 0 {
+	if got.Class != outcome.ClassNewOrigin || !got.Allowed || len(got.Annotations) > 0 {
 		t.Errorf("got %+v, edits %s", outcomeOf(got), text(got.Annotations))
 	}
 }
@@ -290,24 +292,24 @@ func TestSettled(t *testing.T) {
 		xr     []fx.Mod
 		latch  int64
 		opts   Options
-		want   Class
+		want   outcome.Class
 	}{
-		"Settled": {reason: "at the intent", latch: -1, opts: Options{}, want: ClassDrift},
+		"Settled": {reason: "at the intent", latch: -1, opts: Options{}, want: outcome.ClassDrift},
 		"Flap": {reason: "Ready flips: a latch is a latch", xr: []fx.Mod{flapping}, latch: -1, opts: Options{},
-			want: ClassDrift},
-		"NewIntent": {reason: "an intent past the latch", xr: []fx.Mod{fx.Unsettled}, latch: -1, opts: Options{}, want: ClassExpected},
+			want: outcome.ClassDrift},
+		"NewIntent": {reason: "an intent past the latch", xr: []fx.Mod{fx.Unsettled}, latch: -1, opts: Options{}, want: outcome.ClassExpected},
 		"Bump": {reason: "Crossplane bumps the generation: no intent", xr: []fx.Mod{fx.Set(int64(12), "metadata", "generation")},
-			latch: -1, opts: Options{}, want: ClassDrift},
+			latch: -1, opts: Options{}, want: outcome.ClassDrift},
 		"Memory": {reason: "known from memory before it is stored", xr: []fx.Mod{never}, latch: 5, opts: Options{},
-			want: ClassDrift},
-		"MemoryOld": {reason: "memory of an older one", xr: []fx.Mod{fx.Unsettled}, latch: 7, opts: Options{}, want: ClassExpected},
-		"Never":     {reason: "never settled", xr: []fx.Mod{never}, latch: -1, opts: Options{}, want: ClassExpected},
+			want: outcome.ClassDrift},
+		"MemoryOld": {reason: "memory of an older one", xr: []fx.Mod{fx.Unsettled}, latch: 7, opts: Options{}, want: outcome.ClassExpected},
+		"Never":     {reason: "never settled", xr: []fx.Mod{never}, latch: -1, opts: Options{}, want: outcome.ClassExpected},
 		"Past": {reason: "settled past the intent", xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeySettledGeneration, "9")},
-			latch: -1, opts: Options{}, want: ClassDrift},
+			latch: -1, opts: Options{}, want: outcome.ClassDrift},
 		"Observed": {reason: "--expect-until=observed: observed is enough", xr: []fx.Mod{never}, latch: -1,
-			opts: Options{ExpectUntil: ExpectUntilObserved}, want: ClassDrift},
+			opts: Options{ExpectUntil: ExpectUntilObserved}, want: outcome.ClassDrift},
 		"ObservedBehind": {reason: "--expect-until=observed: not observed", xr: []fx.Mod{never, older}, latch: -1,
-			opts: Options{ExpectUntil: ExpectUntilObserved}, want: ClassExpected},
+			opts: Options{ExpectUntil: ExpectUntilObserved}, want: outcome.ClassExpected},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -336,19 +338,19 @@ func TestSettledState(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		xr     []fx.Mod
-		want   Class
+		want   outcome.Class
 	}{
 		"Label": {reason: "and Crossplane's machinery moved the generation", xr: []fx.Mod{recorded, labelled, upgraded},
-			want: ClassDrift},
-		"Absent": {reason: "nothing is stored: managedFields decide", xr: []fx.Mod{labelled, upgraded}, want: ClassExpected},
+			want: outcome.ClassDrift},
+		"Absent": {reason: "nothing is stored: managedFields decide", xr: []fx.Mod{labelled, upgraded}, want: outcome.ClassExpected},
 		"Changed": {reason: "the spec, with a label or without", xr: []fx.Mod{recorded, labelled, fx.Set("l", "spec", "size")},
-			want: ClassExpected},
+			want: outcome.ClassExpected},
 		"NewField": {reason: "or a field of it that was not there", xr: []fx.Mod{recorded, labelled, fx.Set("b", "spec", "zone")},
-			want: ClassExpected},
+			want: outcome.ClassExpected},
 		"Later": {reason: "an intent that is in the trace has not settled", xr: []fx.Mod{recorded, labelled, fx.Unsettled},
-			want: ClassExpected},
+			want: outcome.ClassExpected},
 		"Forged": {reason: "another user's digest",
-			xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeySettledState, "5,0123456789abcdef"), labelled}, want: ClassExpected},
+			xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeySettledState, "5,0123456789abcdef"), labelled}, want: outcome.ClassExpected},
 	}
 	for name, tc := range cases {
 		for _, req := range []*Request{byCrossplane(Update, fx.Instance(), fx.Resize("l")),
@@ -410,9 +412,9 @@ func TestFollowsTheWorld(t *testing.T) {
 			w.add(fx.With(p, fx.Annotate(v1alpha1.AnnotationKeySettledGeneration, "1", v1alpha1.AnnotationKeyPhase, "initialized"),
 				fx.Controllers(fx.Deployer)))
 			req := by(byCrossplane(tc.op, c, fx.Set("z", "spec", "x")), fx.Deployer, "")
-			want := ClassDrift
+			want := outcome.ClassDrift
 			if tc.want {
-				want = ClassExpected
+				want = outcome.ClassExpected
 			}
 			if d := decide(t, w, Options{}, req); d.Class != want {
 				t.Errorf("want %s, got %s", want, d.Class)
@@ -428,7 +430,7 @@ func TestActorGiven(t *testing.T) {
 	}}.world()
 	req := by(byCrossplane(Update, fx.Instance(), fx.Resize("l")), subject.User{}, "")
 	req.Actor = ActorParentController
-	if d := decide(t, w, Options{}, req); d.Class != ClassDrift {
+	if d := decide(t, w, Options{}, req); d.Class != outcome.ClassDrift {
 		t.Errorf("got %s (%s)", d.Class, d.Reason)
 	}
 }

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/admission/subject"
@@ -10,7 +11,7 @@ import (
 
 // classification of a change; the zero one before a parent is found.
 type classification struct {
-	class Class
+	class outcome.Class
 	phase v1alpha1.Phase
 	// id of the difference.
 	id string
@@ -25,21 +26,21 @@ func (c *classification) initializing() bool { return c.phase == v1alpha1.PhaseI
 
 // selfWrite allows what the object's own controller, or Crossplane's machinery,
 // writes (KR-01-06, KR-05-02).
-func (ev *evaluation) selfWrite() (verdict, error) {
+func (ev *evaluation) selfWrite() (outcome.Verdict, error) {
 	if ev.Req.Operation != Update || ev.Req.Subresource == SubresourceScale || ev.Req.Actor != ActorUnknown {
-		return verdict{}, nil
+		return outcome.Verdict{}, nil
 	}
 	if ev.Kind.Role == parent.RoleComposite && subject.IsClaimSync(ev.Manager) {
-		return verdict{}, nil
+		return outcome.Verdict{}, nil
 	}
 	self, err := ownController(ev.ctx, ev.Facts)
 	if err != nil || !self {
-		return verdict{}, err
+		return outcome.Verdict{}, err
 	}
 	if !machineryOnly(ev.Facts) && ev.alsoParentController() {
-		return verdict{}, nil
+		return outcome.Verdict{}, nil
 	}
-	return allowAs(ClassSelf, ReasonSelf), nil
+	return outcome.Allow(outcome.ClassSelf, outcome.ReasonSelf), nil
 }
 
 // alsoParentController reports whether the object's own controller is its parent's
@@ -59,7 +60,7 @@ func (ev *evaluation) alsoParentController() bool {
 }
 
 // classify a change (docs/specification.md, section 4) (KR-04-08, KR-04-09, KR-04-10).
-func (ev *evaluation) classify() (verdict, error) {
+func (ev *evaluation) classify() (outcome.Verdict, error) {
 	p, actor := ev.parent(), ev.actor()
 	known := ev.World.Settled(p.Ref)
 	c := classification{
@@ -73,16 +74,16 @@ func (ev *evaluation) classify() (verdict, error) {
 	c.binding = allowance.Since(c.parents, ev.view().intent.Timestamp.Time)
 	switch {
 	case !actor.controller:
-		c.class = ClassNewOrigin
+		c.class = outcome.ClassNewOrigin
 	case len(c.binding) == 0 && parent.SelfHealing(ev.ParentRef.GroupKind(), ev.Req.Kind.GroupKind(), ev.Req.Deleted()):
-		c.class, c.selfHealing = ClassExpected, true
+		c.class, c.selfHealing = outcome.ClassExpected, true
 	case ev.settled(known):
-		c.class = ClassDrift
+		c.class = outcome.ClassDrift
 	default:
-		c.class = ClassExpected
+		c.class = outcome.ClassExpected
 	}
 	ev.class = c
-	return verdict{}, nil
+	return outcome.Verdict{}, nil
 }
 
 // settled reports whether the parent settled since its last intent (KR-03-04).
@@ -96,9 +97,9 @@ func (ev *evaluation) settled(known int64) bool {
 
 // effectiveClass is the class after narrowing: what policies do not allow is drift
 // (KR-04-14).
-func (ev *evaluation) effectiveClass() Class {
+func (ev *evaluation) effectiveClass() outcome.Class {
 	if len(ev.class.parents) > 0 && len(ev.narrowing().missing) > 0 {
-		return ClassDrift
+		return outcome.ClassDrift
 	}
 	return ev.class.class
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,13 +17,15 @@ import (
 // wantedOutcome of a decision, as far as a row of the decision table determines it.
 type wantedOutcome struct {
 	allowed bool
-	class   Class
-	reason  Reason
+	class   outcome.Class
+	reason  outcome.Reason
 	code    int32
 }
 
-func allowed(c Class, r Reason) wantedOutcome             { return wantedOutcome{true, c, r, 0} }
-func refused(c Class, r Reason, code int32) wantedOutcome { return wantedOutcome{false, c, r, code} }
+func allowed(c outcome.Class, r outcome.Reason) wantedOutcome { return wantedOutcome{true, c, r, 0} }
+func refused(c outcome.Class, r outcome.Reason, code int32) wantedOutcome {
+	return wantedOutcome{false, c, r, code}
+}
 
 func outcomeOf(d Decision) wantedOutcome { return wantedOutcome{d.Allowed, d.Class, d.Reason, d.Code} }
 
@@ -74,98 +78,98 @@ func TestRows(t *testing.T) {
 	}{
 		"0 DeleteMR": {reason: "the deletion of the external resource is decided first, for every user", setting: setting{},
 			req:  by(byCrossplane(Delete, fx.Instance()), fx.Alice, ""),
-			want: [2]wantedOutcome{refused("", ReasonExternalDeletion, 403), refused("", ReasonExternalDeletion, 403)}},
+			want: [2]wantedOutcome{refused("", outcome.ReasonExternalDeletion, 403), refused("", outcome.ReasonExternalDeletion, 403)}},
 		"0 DeleteMRComponent": {reason: "our own components too", setting: setting{},
-			req: by(byCrossplane(Delete, fx.Instance()), fx.GateController, ""), want: same(refused("", ReasonExternalDeletion, 403))},
+			req: by(byCrossplane(Delete, fx.Instance()), fx.GateController, ""), want: same(refused("", outcome.ReasonExternalDeletion, 403))},
 		"0 DeleteMROrphan": {reason: "it does not refuse: go on", setting: setting{},
-			req: by(byCrossplane(Delete, fx.Instance(), orphan), fx.Alice, ""), want: same(allowed(ClassNewOrigin, ReasonNewOrigin))},
+			req: by(byCrossplane(Delete, fx.Instance(), orphan), fx.Alice, ""), want: same(allowed(outcome.ClassNewOrigin, outcome.ReasonNewOrigin))},
 		"1 Component": {reason: "written by one of ours", setting: setting{xr: []fx.Mod{frozen}},
-			req: by(update(), fx.GateController, "kausality"), want: same(allowed("", ReasonComponent))},
+			req: by(update(), fx.GateController, "kausality"), want: same(allowed("", outcome.ReasonComponent))},
 		"1 NoChange": {reason: "no desired-state change", setting: setting{xr: []fx.Mod{frozen}},
-			req: byCrossplane(Update, fx.Instance(), fx.Annotate("a", "b")), want: same(allowed("", ReasonNoChange))},
+			req: byCrossplane(Update, fx.Instance(), fx.Annotate("a", "b")), want: same(allowed("", outcome.ReasonNoChange))},
 		"1 StatusChange": {reason: "the status is no desired state", setting: setting{xr: []fx.Mod{frozen}},
-			req: byCrossplane(Update, fx.Instance(), fx.Set("m", "status", "atProvider", "size")), want: same(allowed("", ReasonNoChange))},
+			req: byCrossplane(Update, fx.Instance(), fx.Set("m", "status", "atProvider", "size")), want: same(allowed("", outcome.ReasonNoChange))},
 		"1 NoParent": {reason: "no controller parent", setting: setting{},
-			req: by(byCrossplane(Update, fx.Composite(), fx.Set("l", "spec", "size")), fx.Alice, "kubectl"), want: same(allowed(ClassNewOrigin, ReasonNoParent))},
+			req: by(byCrossplane(Update, fx.Composite(), fx.Set("l", "spec", "size")), fx.Alice, "kubectl"), want: same(allowed(outcome.ClassNewOrigin, outcome.ReasonNoParent))},
 		"1 OwnerNoCtrl": {reason: "an owner without controller: true", setting: setting{},
-			req: by(byCrossplane(Update, fx.With(fx.Instance(), plainOwner), fx.Resize("l")), fx.Alice, "kubectl"), want: same(allowed(ClassNewOrigin, ReasonNoParent))},
+			req: by(byCrossplane(Update, fx.With(fx.Instance(), plainOwner), fx.Resize("l")), fx.Alice, "kubectl"), want: same(allowed(outcome.ClassNewOrigin, outcome.ReasonNoParent))},
 		"1 BeingDeleted": {reason: "the object itself is being deleted", setting: setting{xr: []fx.Mod{frozen}},
-			req: byCrossplane(Update, fx.With(fx.Instance(), fx.Deleting), fx.Resize("l")), want: same(allowed("", ReasonBeingDeleted))},
+			req: byCrossplane(Update, fx.With(fx.Instance(), fx.Deleting), fx.Resize("l")), want: same(allowed("", outcome.ReasonBeingDeleted))},
 		"2 Self": {reason: "late initialisation by the provider", setting: setting{xr: []fx.Mod{frozen}},
-			req: by(update(), fx.Provider, "provider"), want: same(allowed(ClassSelf, ReasonSelf))},
+			req: by(update(), fx.Provider, "provider"), want: same(allowed(outcome.ClassSelf, outcome.ReasonSelf))},
 		"3 NotFound": {reason: "Crossplane's own apply is 422", setting: setting{prep: gone}, req: update(),
-			want: [2]wantedOutcome{refused("", ReasonParentNotFound, 422), allowed("", ReasonParentNotFound)}},
+			want: [2]wantedOutcome{refused("", outcome.ReasonParentNotFound, 422), allowed("", outcome.ReasonParentNotFound)}},
 		"3 NotFoundOther": {reason: "422 for any user", setting: setting{prep: gone}, req: by(update(), fx.Alice, "kubectl"),
-			want: [2]wantedOutcome{refused("", ReasonParentNotFound, 422), allowed("", ReasonParentNotFound)}},
+			want: [2]wantedOutcome{refused("", outcome.ReasonParentNotFound, 422), allowed("", outcome.ReasonParentNotFound)}},
 		"3 OtherUID": {reason: "another UID is NotFound", setting: setting{xr: []fx.Mod{fx.Set("other", "metadata", "uid")}},
-			req: by(update(), fx.Alice, "kubectl"), want: [2]wantedOutcome{refused("", ReasonParentNotFound, 422), allowed("", ReasonParentNotFound)}},
+			req: by(update(), fx.Alice, "kubectl"), want: [2]wantedOutcome{refused("", outcome.ReasonParentNotFound, 422), allowed("", outcome.ReasonParentNotFound)}},
 		"3 NotFoundGCOrphan": {reason: "garbage collection must work: of what is to be left behind", setting: setting{prep: gone},
-			req: by(byCrossplane(Delete, fx.Instance(), orphan), fx.Collector, ""), want: same(allowed("", ReasonParentNotFound))},
+			req: by(byCrossplane(Delete, fx.Instance(), orphan), fx.Collector, ""), want: same(allowed("", outcome.ReasonParentNotFound))},
 		"3 NotFoundGCClosed": {reason: "but a missing parent requests no deletion of what is outside", setting: setting{prep: gone},
-			req: by(byCrossplane(Delete, fx.Instance()), fx.Collector, ""), want: same(refused("", ReasonExternalDeletion, 403))},
+			req: by(byCrossplane(Delete, fx.Instance()), fx.Collector, ""), want: same(refused("", outcome.ReasonExternalDeletion, 403))},
 		"4 Unreadable": {reason: "500: the controller retries", setting: setting{prep: unreadable},
-			req: by(update(), fx.Deployer, ""), want: [2]wantedOutcome{refused("", ReasonParentUnreadable, 500), allowed("", ReasonParentUnreadable)}},
+			req: by(update(), fx.Deployer, ""), want: [2]wantedOutcome{refused("", outcome.ReasonParentUnreadable, 500), allowed("", outcome.ReasonParentUnreadable)}},
 		"5 Deleting": {reason: "cleanup must finish, frozen or not", setting: setting{xr: []fx.Mod{xrDeleting, frozen}},
-			req: update(), want: same(allowed(ClassDrift, ReasonParentDeleted))},
+			req: update(), want: same(allowed(outcome.ClassDrift, outcome.ReasonParentDeleted))},
 		"6 Frozen": {reason: "in both modes", setting: setting{xr: []fx.Mod{frozen}}, req: by(update(), fx.Deployer, ""),
-			want: same(refused(ClassNewOrigin, ReasonFrozen, 403))},
+			want: same(refused(outcome.ClassNewOrigin, outcome.ReasonFrozen, 403))},
 		"6 FrozenComposed": {reason: "Crossplane's own apply is 422", setting: setting{xr: []fx.Mod{frozen}}, req: update(),
-			want: same(refused(ClassDrift, ReasonFrozen, 422))},
+			want: same(refused(outcome.ClassDrift, outcome.ReasonFrozen, 422))},
 		"6 FrozenExpected": {reason: "ALL child mutations", setting: setting{xr: []fx.Mod{fx.Unsettled, frozen}}, req: update(),
-			want: same(refused(ClassExpected, ReasonFrozen, 422))},
+			want: same(refused(outcome.ClassExpected, outcome.ReasonFrozen, 422))},
 		"6 FrozenInit": {reason: "a freeze precedes initializing", setting: setting{xr: []fx.Mod{fresh, frozen}},
-			req: update(), want: same(refused(ClassExpected, ReasonFrozen, 422))},
+			req: update(), want: same(refused(outcome.ClassExpected, outcome.ReasonFrozen, 422))},
 		"6 FrozenBad": {reason: "what does not parse counts as frozen",
 			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFreeze, "hm")}}, req: update(),
-			want: same(refused(ClassDrift, ReasonFrozen, 422))},
+			want: same(refused(outcome.ClassDrift, outcome.ReasonFrozen, 422))},
 		"6 FreezeFalse": {reason: "not frozen",
 			setting: setting{xr: []fx.Mod{fx.Unsettled, fx.Annotate(v1alpha1.AnnotationKeyFreeze, "false")}}, req: update(),
-			want: same(allowed(ClassExpected, ReasonExpected))},
+			want: same(allowed(outcome.ClassExpected, outcome.ReasonExpected))},
 		"7 Initializing": {reason: "the first settling",
 			setting: setting{xr: []fx.Mod{fresh, fx.Annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}}, req: update(),
-			want: same(allowed(ClassExpected, ReasonInitializing))},
+			want: same(allowed(outcome.ClassExpected, outcome.ReasonInitializing))},
 		"7 InitializingOther": {reason: "for every user", setting: setting{xr: []fx.Mod{fresh}}, req: by(update(), fx.Alice, "kubectl"),
-			want: same(allowed(ClassNewOrigin, ReasonInitializing))},
+			want: same(allowed(outcome.ClassNewOrigin, outcome.ReasonInitializing))},
 		"8 Expected": {reason: "not settled since the last intent", setting: setting{xr: []fx.Mod{fx.Unsettled}}, req: update(),
-			want: same(allowed(ClassExpected, ReasonExpected))},
+			want: same(allowed(outcome.ClassExpected, outcome.ReasonExpected))},
 		"8 ExpectedRejected": {reason: "rejections are about drift",
 			setting: setting{xr: []fx.Mod{fx.Unsettled, fx.Annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}}, req: update(),
-			want: same(allowed(ClassExpected, ReasonExpected))},
+			want: same(allowed(outcome.ClassExpected, outcome.ReasonExpected))},
 		"8 NewOrigin": {reason: "another user", setting: setting{}, req: by(update(), fx.Alice, "kubectl"),
-			want: same(allowed(ClassNewOrigin, ReasonNewOrigin))},
+			want: same(allowed(outcome.ClassNewOrigin, outcome.ReasonNewOrigin))},
 		"9 Rejected": {reason: "in both modes",
 			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}}, req: update(),
-			want: same(refused(ClassDrift, ReasonRejected, 422))},
+			want: same(refused(outcome.ClassDrift, outcome.ReasonRejected, 422))},
 		"9 RejectedGood": {reason: "a rejection goes before an approval",
 			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyRejections, rejectAll, v1alpha1.AnnotationKeyApprovals, approveAll)}},
-			req:     update(), want: same(refused(ClassDrift, ReasonRejected, 422))},
+			req:     update(), want: same(refused(outcome.ClassDrift, outcome.ReasonRejected, 422))},
 		"9 RejectedBad": {reason: "what does not parse rejects everything",
 			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyRejections, "{")}}, req: update(),
-			want: same(refused(ClassDrift, ReasonRejected, 422))},
+			want: same(refused(outcome.ClassDrift, outcome.ReasonRejected, 422))},
 		"11 Approved": {reason: "any approval matches",
 			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}}, req: update(),
-			want: same(allowed(ClassDrift, ReasonApproved))},
+			want: same(allowed(outcome.ClassDrift, outcome.ReasonApproved))},
 		"11 ApprovedByName": {reason: "by the composition resource name",
 			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals,
 				`[{"kind":"X","name":"a"},{"kind":"Instance","resource":"instance","mode":"always"}]`)}},
-			req: update(), want: same(allowed(ClassDrift, ReasonApproved))},
+			req: update(), want: same(allowed(outcome.ClassDrift, outcome.ReasonApproved))},
 		"11 ApprovalStale": {reason: "older than the intent",
 			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","mode":"generation","generation":4}]`)}},
-			req:     update(), want: [2]wantedOutcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
+			req:     update(), want: [2]wantedOutcome{refused(outcome.ClassDrift, outcome.ReasonDrift, 422), allowed(outcome.ClassDrift, outcome.ReasonDriftLogged)}},
 		"11 ApprovalBad": {reason: "what does not parse is absent",
 			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, "{")}}, req: update(),
-			want: [2]wantedOutcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
+			want: [2]wantedOutcome{refused(outcome.ClassDrift, outcome.ReasonDrift, 422), allowed(outcome.ClassDrift, outcome.ReasonDriftLogged)}},
 		"13 Drift": {reason: "an unrequested change", setting: setting{}, req: update(),
-			want: [2]wantedOutcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
+			want: [2]wantedOutcome{refused(outcome.ClassDrift, outcome.ReasonDrift, 422), allowed(outcome.ClassDrift, outcome.ReasonDriftLogged)}},
 		"13 DriftNoManager": {reason: "403 unless it is Crossplane's apply", setting: setting{}, req: by(update(), fx.Crossplane, ""),
-			want: [2]wantedOutcome{refused(ClassDrift, ReasonDrift, 403), allowed(ClassDrift, ReasonDriftLogged)}},
+			want: [2]wantedOutcome{refused(outcome.ClassDrift, outcome.ReasonDrift, 403), allowed(outcome.ClassDrift, outcome.ReasonDriftLogged)}},
 		"13 DriftCreate": {reason: "creating is a change", setting: setting{}, req: byCrossplane(Create, fx.Unmasked()),
-			want: [2]wantedOutcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
+			want: [2]wantedOutcome{refused(outcome.ClassDrift, outcome.ReasonDrift, 422), allowed(outcome.ClassDrift, outcome.ReasonDriftLogged)}},
 		"13 DriftDelete": {reason: "deleting is one", setting: setting{}, req: byCrossplane(Delete, fx.Instance(), orphan),
-			want: [2]wantedOutcome{refused(ClassDrift, ReasonDrift, 403), allowed(ClassDrift, ReasonDriftLogged)}},
+			want: [2]wantedOutcome{refused(outcome.ClassDrift, outcome.ReasonDrift, 403), allowed(outcome.ClassDrift, outcome.ReasonDriftLogged)}},
 		"13 Snoozed": {reason: "snooze never changes a decision",
 			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeySnooze, "2027-01-01T00:00:00Z")}}, req: update(),
-			want: [2]wantedOutcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
+			want: [2]wantedOutcome{refused(outcome.ClassDrift, outcome.ReasonDrift, 422), allowed(outcome.ClassDrift, outcome.ReasonDriftLogged)}},
 	}
 	for name, tc := range cases {
 		for i, mode := range []v1alpha1.Mode{v1alpha1.ModeEnforce, v1alpha1.ModeLog} {
@@ -179,11 +183,11 @@ func TestRows(t *testing.T) {
 				if d.Allowed != (d.Message == "") {
 					t.Errorf("%s: a refusal and only a refusal has a message: %q", tc.reason, d.Message)
 				}
-				warned := d.Reason == ReasonDriftLogged || d.Reason == ReasonParentUnreadable || d.Reason == ReasonParentNotFound && tc.req.Operation != Delete
+				warned := d.Reason == outcome.ReasonDriftLogged || d.Reason == outcome.ReasonParentUnreadable || d.Reason == outcome.ReasonParentNotFound && tc.req.Operation != Delete
 				if d.Allowed && warned && len(d.Warnings) == 0 {
 					t.Errorf("%s: passes under log without a warning", tc.reason)
 				}
-				drift := d.Reason == ReasonDrift || d.Reason == ReasonDriftLogged || d.Reason == ReasonExternalDeletion
+				drift := d.Reason == outcome.ReasonDrift || d.Reason == outcome.ReasonDriftLogged || d.Reason == outcome.ReasonExternalDeletion
 				if drift != (d.Report != nil) {
 					t.Errorf("%s: report %v", tc.reason, d.Report)
 				}
@@ -256,7 +260,7 @@ func TestModePrecedence(t *testing.T) {
 func TestStoredParentCounts(t *testing.T) {
 	w := setting{}.world()
 	req := byCrossplane(Update, fx.Instance(), fx.Resize("l"), func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) })
-	if d := decide(t, w, enforced(), req); d.Allowed || d.Class != ClassDrift {
+	if d := decide(t, w, enforced(), req); d.Allowed || d.Class != outcome.ClassDrift {
 		t.Errorf("got %+v", outcomeOf(d))
 	}
 }

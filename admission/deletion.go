@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/kausality-io/function-kausality/admission/facts"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -69,8 +71,8 @@ func zJudge(f *facts.Facts, holder, object *parent.State, why string) judgement 
 // externalDeletion decides about what the object represents outside the cluster,
 // or below it: no external resource is orphaned or destroyed without a request for
 // that, by any user (docs/specification.md, section 8) (KR-05-00).
-func (ev *evaluation) externalDeletion() (verdict, error) {
-	var v verdict
+func (ev *evaluation) externalDeletion() (outcome.Verdict, error) {
+	var v outcome.Verdict
 	var err error
 	switch {
 	case ev.Req.Operation == Create || ev.Req.Subresource != "":
@@ -94,15 +96,15 @@ func (ev *evaluation) externalDeletion() (verdict, error) {
 
 // managedDeletion decides about the external resource of a managed resource
 // (KR-08-10). A missing parent is no evidence that it was deleted (KR-13-03).
-func (ev *evaluation) managedDeletion() (verdict, deletion) {
+func (ev *evaluation) managedDeletion() (outcome.Verdict, deletion) {
 	mr := parent.Sum(ev.Req.OldObject, ev.Kind.Role)
 	if gating.StillDestroys(mr) {
-		return ev.refuse(refusal{code: 403, reason: ReasonExternalDeletion,
-			why: "its external resource is to be left behind, and its gate is still open to delete it", next: "It is being closed. Try again in a moment."}), deletion{}
+		return ev.refuse(outcome.Refusal{Code: 403, Reason: outcome.ReasonExternalDeletion,
+			Why: "its external resource is to be left behind, and its gate is still open to delete it", Next: "It is being closed. Try again in a moment."}), deletion{}
 	}
 	why := gating.WouldOrphan(mr)
 	if why == "" {
-		return verdict{}, deletion{}
+		return outcome.Verdict{}, deletion{}
 	}
 	holder, terminating, cached := mr, false, false
 	if ev.HasParent {
@@ -125,7 +127,7 @@ func (ev *evaluation) managedDeletion() (verdict, deletion) {
 		if ev.Mode == v1alpha1.ModeEnforce || gating.WithholdsDelete(mr) {
 			d.orphans = []parent.Ref{mr.Ref}
 		}
-		return verdict{}, d
+		return outcome.Verdict{}, d
 	}
 	j := zJudge(ev.Facts, holder, mr, why)
 	j.blocked, j.byPolicy, j.mode, j.cached = []*parent.State{mr}, decision == allowance.DeletionAllowed, ev.Mode, cached
@@ -134,7 +136,7 @@ func (ev *evaluation) managedDeletion() (verdict, deletion) {
 
 // compositeDeletion decides about all managed resources below a composite or Claim
 // (KR-08-12). One that enforces makes the decision one of mode enforce.
-func (ev *evaluation) compositeDeletion() (verdict, deletion, error) {
+func (ev *evaluation) compositeDeletion() (outcome.Verdict, deletion, error) {
 	root := parent.Sum(ev.Req.OldObject, ev.Kind.Role)
 	below, err := ev.World.Managed(ev.ctx, root)
 	if err != nil {
@@ -150,7 +152,7 @@ func (ev *evaluation) compositeDeletion() (verdict, deletion, error) {
 	for _, mr := range below {
 		blocks, err := ev.blocks(mr)
 		if err != nil {
-			return verdict{}, deletion{}, err
+			return outcome.Verdict{}, deletion{}, err
 		}
 		decision := allowance.DeletionUndeclared
 		if blocks {
@@ -167,7 +169,7 @@ func (ev *evaluation) compositeDeletion() (verdict, deletion, error) {
 		names, j.blocked = append(names, identity.Describe(mr.Ref)), append(j.blocked, mr)
 	}
 	if len(j.blocked) == 0 {
-		return verdict{}, deletion{orphans: orphans}, nil
+		return outcome.Verdict{}, deletion{orphans: orphans}, nil
 	}
 	if v, d, ok := ev.retargetedBelow(root, j.blocked); ok {
 		return v, d, nil
@@ -185,33 +187,33 @@ func (ev *evaluation) compositeDeletion() (verdict, deletion, error) {
 // orphaningDeletion decides about the deletion of a composite that deletes nothing of what
 // it composes (of a Claim, Crossplane deletes the composite). What is decided on the
 // composite does not apply to the managed resources afterwards (KR-13-61).
-func (ev *evaluation) orphaningDeletion(root *parent.State, below []*parent.State) verdict {
+func (ev *evaluation) orphaningDeletion(root *parent.State, below []*parent.State) outcome.Verdict {
 	if len(below) == 0 || ev.Mode != v1alpha1.ModeEnforce {
-		return verdict{}
+		return outcome.Verdict{}
 	}
 	freeze, err := ev.FreezeOf(ev.ctx, root, ev.live)
 	switch {
 	case err != nil:
-		return ev.refuse(unknownFreeze(err))
+		return ev.refuse(outcome.UnknownFreeze(err))
 	case freeze != nil:
-		return ev.refuse(frozen(freeze))
+		return ev.refuse(outcome.Frozen(freeze))
 	}
 	if ev.Options.ApproverRBAC {
 		if r := authorizeTo(ev.ctx, ev.Facts, &ev.warnings, "a deletion that orphans the managed resources"); r != nil {
 			return ev.refuse(*r)
 		}
 	}
-	return verdict{}
+	return outcome.Verdict{}
 }
 
 // unlisted is the verdict where the managed resources below cannot be listed.
-func (ev *evaluation) unlisted(root *parent.State, err error) verdict {
+func (ev *evaluation) unlisted(root *parent.State, err error) outcome.Verdict {
 	if ev.Mode == v1alpha1.ModeLog {
-		ev.warnings.add(fmt.Sprintf("cannot list the managed resources below %s: %v", identity.Describe(root.Ref), err))
-		return verdict{}
+		ev.warnings.Add(fmt.Sprintf("cannot list the managed resources below %s: %v", identity.Describe(root.Ref), err))
+		return outcome.Verdict{}
 	}
-	return ev.refuse(refusal{code: codeInternal, reason: ReasonParentUnreadable,
-		why: fmt.Sprintf("the managed resources below it cannot be read: %v", err), next: "Try again."})
+	return ev.refuse(outcome.Refusal{Code: outcome.CodeInternal, Reason: outcome.ReasonParentUnreadable,
+		Why: fmt.Sprintf("the managed resources below it cannot be read: %v", err), Next: "Try again."})
 }
 
 // blocks reports whether a managed resource below prevents the deletion: it would
@@ -221,54 +223,54 @@ func (ev *evaluation) blocks(mr *parent.State) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	ev.warnings.add(invalid...)
+	ev.warnings.Add(invalid...)
 	return (mode == v1alpha1.ModeEnforce || gating.WithholdsDelete(mr)) && gating.WouldOrphan(mr) != "", nil
 }
 
 // blockedDeletion refuses, unless the deletion is approved and the gate is open, or
 // the mode is log.
-func (ev *evaluation) blockedDeletion(j judgement) (verdict, deletion) {
+func (ev *evaluation) blockedDeletion(j judgement) (outcome.Verdict, deletion) {
 	d := deletion{id: j.id, cached: j.cached}
 	kind := ev.KindOf(j.holder)
-	r := refusal{code: 403, reason: ReasonExternalDeletion, why: j.why, suggestion: identity.ApproveCommand(j.holder.Ref, kind, j.id)}
+	r := outcome.Refusal{Code: 403, Reason: outcome.ReasonExternalDeletion, Why: j.why, Suggestion: identity.ApproveCommand(j.holder.Ref, kind, j.id)}
 	use := zUse(ev.Facts, j.id)
 	poll := pollOf(ev.Facts, zDestroying(ev.ctx, ev.Facts, j.blocked), func() []string { return zDeleters(ev.Facts) })
 	lacks := poll.lacks()
 	m, ok := gating.DeletionApproval(j.holder, j.object, j.set, approval.Query{Digests: []string{j.id}, Use: use, Lacks: lacks})
 	votes, lacking := j.set.Tally(approval.Query{Digests: []string{j.id}, Lacks: lacks})
 	if lacking != "" {
-		r.why += "; " + lacking
+		r.Why += "; " + lacking
 	}
 	if ok && ev.Kind.ManagementPolicies && mask.Gives(j.object.ManagementPolicies, v1alpha1.VerbDelete) {
 		if d.approved = true; m.NeedsClaim() {
 			d.claim = zClaim(ev.Facts, j.holder, j.set, m.Entry, use)
 		}
-		return verdict{}, d
+		return outcome.Verdict{}, d
 	}
 	if stop := ev.stops(j); ok && stop != nil {
 		return j.inMode(ev.refuse(*stop)), d
 	}
 	switch {
 	case ok:
-		r.why, r.next = "it is approved, and the gate is being opened for it", "Try again in a moment."
+		r.Why, r.Next = "it is approved, and the gate is being opened for it", "Try again in a moment."
 	case j.byPolicy && lacking == "":
-		r.why, r.next = "section deleting of an AllowancePolicy allows it, and the gate is being opened for it", "Try again in a moment."
-		r.approve = &ApproveEffect{Holder: j.holder.Ref, Key: v1alpha1.AnnotationKeyApprovePrefix + j.id, Value: string(v1alpha1.ApprovalOnce)}
+		r.Why, r.Next = "section deleting of an AllowancePolicy allows it, and the gate is being opened for it", "Try again in a moment."
+		r.Approve = &outcome.ApproveEffect{Holder: j.holder.Ref, Key: v1alpha1.AnnotationKeyApprovePrefix + j.id, Value: string(v1alpha1.ApprovalOnce)}
 	case j.terminating:
-		r.next = "To approve that deletion: " + r.suggestion
+		r.Next = "To approve that deletion: " + r.Suggestion
 	case j.set.Waits(approval.Query{Digests: []string{j.id}, Lacks: lacks}):
-		r.next = afterOpening
-		d.report, d.suggestion = deletionReport(ev.Facts, j), r.suggestion
+		r.Next = outcome.AfterOpening
+		d.report, d.suggestion = deletionReport(ev.Facts, j), r.Suggestion
 		d.report.Votes, d.report.Lacks = votes, lacking
 	default:
-		r.next = fmt.Sprintf("To delete the external resource with it, approve and try again: %s . To leave it behind on purpose: kubectl annotate %s %s=%s",
-			r.suggestion, identity.Target(j.blocked[0].Ref, ev.KindOf(j.blocked[0])), v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)
-		d.report, d.suggestion = deletionReport(ev.Facts, j), r.suggestion
+		r.Next = fmt.Sprintf("To delete the external resource with it, approve and try again: %s . To leave it behind on purpose: kubectl annotate %s %s=%s",
+			r.Suggestion, identity.Target(j.blocked[0].Ref, ev.KindOf(j.blocked[0])), v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)
+		d.report, d.suggestion = deletionReport(ev.Facts, j), r.Suggestion
 		d.report.Votes, d.report.Lacks = votes, lacking
 	}
 	if j.mode == v1alpha1.ModeLog && !slices.ContainsFunc(j.blocked, gating.WithholdsDelete) {
-		ev.warnings.add(zMessage(ev.Facts, r))
-		return verdict{}, d
+		ev.warnings.Add(outcome.Message(ev.Facts, r))
+		return outcome.Verdict{}, d
 	}
 	v := ev.refuse(r)
 	v.Needs = poll.needs(votes)
@@ -277,32 +279,27 @@ func (ev *evaluation) blockedDeletion(j judgement) (verdict, deletion) {
 
 // inMode is a verdict in the mode of the judgement: a managed resource below that
 // enforces decides for the whole deletion.
-func (j judgement) inMode(v verdict) verdict {
+func (j judgement) inMode(v outcome.Verdict) outcome.Verdict {
 	v.Mode = j.mode
 	return v
 }
 
 // stops is the refusal by a freeze or rejection that keeps the gates closed for an
 // approved deletion; nil for none.
-func (ev *evaluation) stops(j judgement) *refusal {
+func (ev *evaluation) stops(j judgement) *outcome.Refusal {
 	freeze, err := ev.FreezeOf(ev.ctx, j.holder, ev.live)
-	var r refusal
+	var r outcome.Refusal
 	switch rejected := gating.DeletionRejected(j.holder, j.set, j.blocked); {
 	case err != nil:
-		r = unknownFreeze(err)
+		r = outcome.UnknownFreeze(err)
 	case freeze != nil:
-		r = frozen(freeze)
+		r = outcome.Frozen(freeze)
 	case rejected != nil:
-		r = rejection(j.holder.Ref, ev.KindOf(j.holder), *rejected)
+		r = outcome.Rejected(j.holder.Ref, ev.KindOf(j.holder), *rejected)
 	default:
 		return nil
 	}
 	return &r
-}
-
-// unknownFreeze is the refusal where it cannot be read whether an object is frozen.
-func unknownFreeze(err error) refusal {
-	return refusal{code: codeInternal, reason: ReasonParentUnreadable, why: err.Error(), next: "Try again."}
 }
 
 // deletionReport of a deletion that would orphan or destroy an external resource.
@@ -319,7 +316,7 @@ func deletionReport(f *facts.Facts, j judgement) *Report {
 // destructionReport of a deletion with a cause, on the holder of the approvals.
 func destructionReport(f *facts.Facts, j judgement, cause string) *Report {
 	intent, _ := trace.Intent(j.holder)
-	return zReport(f, v1alpha1.DriftSpec{
+	return outcome.ReportOf(f, v1alpha1.DriftSpec{
 		ID: j.id, Relation: v1alpha1.RelationExternal, Intent: intent.Generation, Cause: cause,
 		SuggestedApproval: identity.ApproveCommand(j.holder.Ref, f.KindOf(j.holder), j.id),
 	}, j.holder, j.set)

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,7 +30,7 @@ func TestDeleteForeign(t *testing.T) {
 	approvals := func(verb string) fx.Mod {
 		return fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","relation":"External","mode":"always","verbs":["`+verb+`"]}]`)
 	}
-	refuse, pass := refused("", ReasonExternalDeletion, 403), allowed(ClassNewOrigin, ReasonNoParent)
+	refuse, pass := refused("", outcome.ReasonExternalDeletion, 403), allowed(outcome.ClassNewOrigin, outcome.ReasonNoParent)
 	cases := map[string]struct {
 		reason string
 		object *unstructured.Unstructured
@@ -40,7 +42,7 @@ func TestDeleteForeign(t *testing.T) {
 			want: pass},
 		"SaysNo": {reason: "explicitly",
 			object: fx.With(fx.Terraform(nil), fx.Set(false, "spec", "destroyResourcesOnDeletion")), opts: enforced(), want: pass},
-		"Deleting": {reason: "it is deleted already", object: fx.With(destroying(), fx.Deleting), opts: enforced(), want: allowed("", ReasonBeingDeleted)},
+		"Deleting": {reason: "it is deleted already", object: fx.With(destroying(), fx.Deleting), opts: enforced(), want: allowed("", outcome.ReasonBeingDeleted)},
 		"Approved": {reason: "by the system's verb", object: fx.With(destroying(), approvals("destroy")), opts: enforced(),
 			want: pass},
 		"ApprovedDelete": {reason: "or Crossplane's", object: fx.With(destroying(), approvals("Delete")), opts: enforced(),

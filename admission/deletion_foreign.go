@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/kausality-io/function-kausality/admission/facts"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
@@ -20,26 +22,26 @@ import (
 // foreignDeletion decides about an object that destroys its external resource when it
 // is deleted, and has no managementPolicies to hold it: the deletion needs an
 // approval. No gate opens before; the deletion itself passes (KR-08-42).
-func (ev *evaluation) foreignDeletion(what external.Destruction) (verdict, deletion) {
+func (ev *evaluation) foreignDeletion(what external.Destruction) (outcome.Verdict, deletion) {
 	o := parent.Sum(ev.Req.OldObject, ev.Kind.Role)
 	holder, cached := ev.holderFor(o)
 	j := zJudge(ev.Facts, holder, o, what.Why)
 	j.mode, j.cached = ev.Mode, cached
 	d := deletion{id: j.id, cached: cached}
 	if ev.policyDestroys() {
-		return verdict{}, d
+		return outcome.Verdict{}, d
 	}
 	if d.approved, d.claim = destructionApproved(ev.ctx, ev.Facts, j, what.Verb); d.approved {
-		return verdict{}, d
+		return outcome.Verdict{}, d
 	}
 	suggestion := identity.ApproveCommand(holder.Ref, ev.KindOf(holder), j.id)
-	r := refusal{code: 403, reason: ReasonExternalDeletion, why: what.Why, suggestion: suggestion,
-		next: fmt.Sprintf("To delete all of that, approve and try again: %s . To leave it behind, first: kubectl patch %s %s",
+	r := outcome.Refusal{Code: 403, Reason: outcome.ReasonExternalDeletion, Why: what.Why, Suggestion: suggestion,
+		Next: fmt.Sprintf("To delete all of that, approve and try again: %s . To leave it behind, first: kubectl patch %s %s",
 			suggestion, identity.Target(o.Ref, ev.KindOf(o)), what.Otherwise)}
-	d.report, d.suggestion = destructionReport(ev.Facts, j, zCauseOf(ev.Facts, holder)), suggestion
+	d.report, d.suggestion = destructionReport(ev.Facts, j, outcome.CauseOf(ev.Facts, holder)), suggestion
 	if ev.Mode == v1alpha1.ModeLog {
-		ev.warnings.add(zMessage(ev.Facts, r))
-		return verdict{}, d
+		ev.warnings.Add(outcome.Message(ev.Facts, r))
+		return outcome.Verdict{}, d
 	}
 	return ev.refuse(r), d
 }

@@ -3,6 +3,8 @@ package admission
 import (
 	"slices"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
@@ -12,21 +14,21 @@ import (
 // deleted, after which its provider deletes what it would not have deleted before: what
 // was approved, if anything, is not that deletion. The approval is used by the change itself,
 // no gate opens before.
-func (ev *evaluation) terminatingDeletion() (verdict, deletion, error) {
+func (ev *evaluation) terminatingDeletion() (outcome.Verdict, deletion, error) {
 	was, mr := parent.Sum(ev.Req.OldObject, ev.Kind.Role), parent.Sum(ev.Req.Object, ev.Kind.Role)
 	var why string
 	switch {
 	case !gating.Destroys(mr):
-		return verdict{}, deletion{}, nil
+		return outcome.Verdict{}, deletion{}, nil
 	case ev.Retarget: // (KR-13-18)
 		why = "it is being deleted, and its provider would delete that external resource instead"
 		if own, err := ownController(ev.ctx, ev.Facts); own || err != nil {
-			return verdict{}, deletion{}, err
+			return outcome.Verdict{}, deletion{}, err
 		}
 	case !gating.Destroys(was) && !ev.keepsPolicies(): // (KR-13-60)
 		why = "it is being deleted, and its provider would delete its external resource, which it would not with the stored policies"
 	default:
-		return verdict{}, deletion{}, nil
+		return outcome.Verdict{}, deletion{}, nil
 	}
 	holder, cached := ev.holderFor(mr)
 	j := zJudge(ev.Facts, holder, mr, why)

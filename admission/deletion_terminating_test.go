@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -54,7 +56,7 @@ func TestTerminatingDeletion(t *testing.T) {
 			if tc.want {
 				return
 			}
-			if d.Reason != ReasonExternalDeletion || !strings.Contains(d.Message, "approve-"+d.ID) {
+			if d.Reason != outcome.ReasonExternalDeletion || !strings.Contains(d.Message, "approve-"+d.ID) {
 				t.Errorf("%s: %s: %s", tc.reason, d.Reason, d.Message)
 			}
 			approved := setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+d.ID, "once")}}.world()

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,7 +30,7 @@ func open(o *unstructured.Unstructured) {
 
 // The deletion of a managed resource (KR-08-10, KR-08-11, KR-08-19).
 func TestDeleteManaged(t *testing.T) {
-	refuse, pass := refused("", ReasonExternalDeletion, 403), allowed(ClassNewOrigin, ReasonNewOrigin)
+	refuse, pass := refused("", outcome.ReasonExternalDeletion, 403), allowed(outcome.ClassNewOrigin, outcome.ReasonNewOrigin)
 	lone := func(o *unstructured.Unstructured) *unstructured.Unstructured { return fx.With(o, plainOwner) }
 	cases := map[string]struct {
 		reason string
@@ -65,18 +67,18 @@ func TestDeleteManaged(t *testing.T) {
 		"Open": {reason: "the gate is open for Delete", mr: fx.With(fx.Instance(), open), user: fx.Alice, opts: enforced(),
 			want: pass},
 		"OpenCrossplane": {reason: "what opened the gate approves Crossplane's deletion too", mr: fx.With(fx.Instance(), open),
-			user: fx.Crossplane, opts: enforced(), want: allowed(ClassDrift, ReasonApproved)},
+			user: fx.Crossplane, opts: enforced(), want: allowed(outcome.ClassDrift, outcome.ReasonApproved)},
 		"OpenLone": {reason: "with or without a parent", mr: lone(fx.With(fx.Instance(), open)), user: fx.Alice, opts: enforced(),
-			want: allowed(ClassNewOrigin, ReasonNoParent)},
+			want: allowed(outcome.ClassNewOrigin, outcome.ReasonNoParent)},
 		"OpenFrozen": {reason: "a frozen parent holds it back", mr: fx.With(fx.Instance(), open), user: fx.Alice,
-			xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true")}, opts: enforced(), want: refused(ClassNewOrigin, ReasonFrozen, 403)},
+			xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true")}, opts: enforced(), want: refused(outcome.ClassNewOrigin, outcome.ReasonFrozen, 403)},
 		"OpenForUpdate": {reason: "another verb",
 			mr: fx.With(fx.Instance(), fx.Policies(fx.Observe, fx.Update), fx.GateValue(`{"state":"open","verbs":["Update"],"at":null}`)), user: fx.Alice,
 			opts: enforced(), want: refuse},
 		"OpenNotYetApplied": {reason: "the gate is open, the policies do not hold Delete yet",
 			mr: fx.With(fx.Instance(), fx.GateValue(openDelete)), user: fx.Alice, opts: enforced(), want: refuse},
 		"BeingDeleted": {reason: "it is deleted already", mr: fx.With(fx.Instance(), fx.Deleting), user: fx.Alice, opts: enforced(),
-			want: allowed("", ReasonBeingDeleted)},
+			want: allowed("", outcome.ReasonBeingDeleted)},
 		"Log": {reason: "log masks nothing: a warning", mr: fx.Unmasked(), user: fx.Alice, opts: Options{}, want: pass},
 		"LogMasked": {reason: "a mask that log mode has not lifted yet would orphan all the same", mr: fx.Instance(),
 			user: fx.Alice, opts: Options{}, want: refuse},
@@ -222,10 +224,10 @@ func TestOrphaningEvadesNothing(t *testing.T) {
 	}
 	below := []*parent.State{parent.Sum(fx.Instance(), parent.RoleManaged)}
 	freeze := fx.Annotate(v1alpha1.AnnotationKeyFreeze, `{"user":"alice"}`)
-	if d := remove(enforced(), below, freeze); d.Allowed || d.Reason != ReasonFrozen {
+	if d := remove(enforced(), below, freeze); d.Allowed || d.Reason != outcome.ReasonFrozen {
 		t.Errorf("frozen: %+v: %s", outcomeOf(d), d.Message)
 	}
-	if d := remove(rbac, below); d.Allowed || d.Reason != ReasonApproverForbidden {
+	if d := remove(rbac, below); d.Allowed || d.Reason != outcome.ReasonApproverForbidden {
 		t.Errorf("without the verb: %+v: %s", outcomeOf(d), d.Message)
 	}
 	if d := remove(rbac, nil); !d.Allowed {

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -18,7 +20,7 @@ import (
 // it writes are its own edits.
 type editor struct {
 	*evaluation
-	verdict verdict
+	verdict outcome.Verdict
 	// incoming and stored annotations.
 	incoming, stored map[string]string
 
@@ -39,8 +41,8 @@ type editor struct {
 
 // edit the object of an allowed request. The Decision is a refusal where the
 // object cannot be edited (KR-02-14).
-func (ev *evaluation) edit(v verdict, d Decision) Decision {
-	if ev.Req.Object == nil || v.Reason == ReasonComponent {
+func (ev *evaluation) edit(v outcome.Verdict, d Decision) Decision {
+	if ev.Req.Object == nil || v.Reason == outcome.ReasonComponent {
 		return d
 	}
 	warned := len(ev.warnings)
@@ -53,9 +55,9 @@ func (ev *evaluation) edit(v verdict, d Decision) Decision {
 		r = ed.run()
 	}
 	if r != nil {
-		refused := refuseAs(ev.Facts, v.Class, *r)
+		refused := outcome.Refuse(ev.Facts, v.Class, *r)
 		refused.Mode, refused.Resolution, refused.Report, refused.Suggestion = v.Mode, v.Resolution, v.Report, v.Suggestion
-		refused.ID, refused.logged = v.ID, v.logged
+		refused.ID, refused.Logged = v.ID, v.Logged
 		return ev.decision(refused)
 	}
 	d.Annotations, d.ChangesUserAnnotation, d.Trace = ed.annotations, ed.changesUserAnnotation, ed.trace
@@ -67,7 +69,7 @@ func (ev *evaluation) edit(v verdict, d Decision) Decision {
 }
 
 // editor of the object of an allowed request.
-func (ev *evaluation) editor(v verdict) editor {
+func (ev *evaluation) editor(v outcome.Verdict) editor {
 	ed := editor{evaluation: ev, verdict: v, incoming: ev.Req.Object.GetAnnotations()}
 	switch old := ev.Req.OldObject; {
 	case old == nil:
@@ -103,7 +105,7 @@ func (ed *editor) nextGeneration() int64 {
 
 // run the edits. A change through /scale cannot carry annotations: its trace and
 // allowances are written later (KR-01-09). Other subresources carry none.
-func (ed *editor) run() *refusal {
+func (ed *editor) run() *outcome.Refusal {
 	if ed.Req.Subresource != "" && ed.Req.Subresource != SubresourceScale {
 		return nil
 	}
@@ -185,8 +187,8 @@ func (ed *editor) after() map[string]string {
 // controllerWrites reports whether the writer is a controller of the object or of
 // its parent, whose copies of user annotations are ignored (KR-02-10).
 func (ed *editor) controllerWrites() bool {
-	return ed.actor().controller || ed.verdict.Class == ClassSelf || subject.IsComposedApply(ed.Manager) ||
-		ed.verdict.Class == ClassNone && ed.Req.Operation == Update && metadataByController(ed.ctx, ed.evaluation.Facts)
+	return ed.actor().controller || ed.verdict.Class == outcome.ClassSelf || subject.IsComposedApply(ed.Manager) ||
+		ed.verdict.Class == outcome.ClassNone && ed.Req.Operation == Update && metadataByController(ed.ctx, ed.evaluation.Facts)
 }
 
 // protect the annotations of Kausality's domain (KR-02-09, KR-02-10).
@@ -246,12 +248,12 @@ func (ed *editor) composed(key string) bool {
 // validate refuses a write that leaves user annotations that do not parse
 // (KR-02-02), or that the user may not make. A controller's copy of one is
 // reverted instead.
-func (ed *editor) validate() *refusal {
+func (ed *editor) validate() *outcome.Refusal {
 	written, removed := approval.Changed(ed.incoming, ed.stored, ed.annotations)
 	for _, key := range written {
 		if err := approval.Validate(key, ed.incoming[key]); err != nil {
-			return &refusal{code: codeComposed, reason: ReasonInvalidAnnotation,
-				why: fmt.Sprintf("annotation %s does not parse: %v", key, err), next: "Nothing was changed; fix the value and try again."}
+			return &outcome.Refusal{Code: outcome.CodeComposed, Reason: outcome.ReasonInvalidAnnotation,
+				Why: fmt.Sprintf("annotation %s does not parse: %v", key, err), Next: "Nothing was changed; fix the value and try again."}
 		}
 	}
 	if slices.Contains(written, v1alpha1.AnnotationKeyApprovals) {

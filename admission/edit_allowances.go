@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
@@ -16,7 +18,7 @@ import (
 // those that the change grants are added, and those for the external resource of a
 // managed resource are copied from its parent (KR-06-03, KR-06-08, KR-06-11). It
 // refuses what is too large.
-func (ed *editor) writeAllowances() *refusal {
+func (ed *editor) writeAllowances() *outcome.Refusal {
 	stored, has := ed.stored[v1alpha1.AnnotationKeyAllowances]
 	switch {
 	case !has && ed.PolicySet().Empty():
@@ -29,7 +31,7 @@ func (ed *editor) writeAllowances() *refusal {
 	}
 	all, err := allowance.Parse(stored)
 	if err != nil {
-		ed.warnings.add(fmt.Sprintf("%v on %s; they are replaced", err, identity.Describe(ed.Req.Ref())))
+		ed.warnings.Add(fmt.Sprintf("%v on %s; they are replaced", err, identity.Describe(ed.Req.Ref())))
 	}
 	kept := all
 	if has {
@@ -57,15 +59,15 @@ func (ed *editor) consumedAt() int64 {
 
 // tooLarge is the refusal of allowances that, with the trace, exceed the limit
 // (KR-02-15); nil where they fit.
-func (ed *editor) tooLarge(allowances string) *refusal {
+func (ed *editor) tooLarge(allowances string) *outcome.Refusal {
 	size := len(allowances) + len(ed.after()[v1alpha1.AnnotationKeyTrace])
 	if size <= v1alpha1.MaxAnnotationBytes {
 		return nil
 	}
-	return &refusal{code: codeComposed, reason: ReasonAnnotationTooLarge,
-		why: fmt.Sprintf("trace and allowances of %s would be %d bytes together, more than the %d that fit",
+	return &outcome.Refusal{Code: outcome.CodeComposed, Reason: outcome.ReasonAnnotationTooLarge,
+		Why: fmt.Sprintf("trace and allowances of %s would be %d bytes together, more than the %d that fit",
 			identity.Describe(ed.Req.Ref()), size, v1alpha1.MaxAnnotationBytes),
-		next: "Wait until the object has settled (its allowances are removed then), or narrow the AllowancePolicy rules."}
+		Next: "Wait until the object has settled (its allowances are removed then), or narrow the AllowancePolicy rules."}
 }
 
 // granted allowances for this change, if it is an intent.
@@ -80,7 +82,7 @@ func (ed *editor) granted() allowance.Entries {
 		User: ed.Req.User.Name, Groups: ed.Req.User.Groups, Details: ed.Fields(),
 		Content: ed.Req.Object.Object, Secrets: ed.Secrets(), Input: ed.input(), From: ed.rebased(),
 	})
-	ed.warnings.add(warnings...)
+	ed.warnings.Add(warnings...)
 	return out
 }
 
@@ -88,7 +90,7 @@ func (ed *editor) granted() allowance.Entries {
 // object of another system, that come with the change, from the parent (KR-06-11, KR-08-50).
 func (ed *editor) travelled() allowance.Entries {
 	gated := ed.Kind.ManagementPolicies || verb.IsForeign(ed.Req.Kind.GroupKind())
-	if !gated || !ed.actor().controller || !ed.governed() && ed.verdict.upgrade == nil || !ed.changesDesiredState() {
+	if !gated || !ed.actor().controller || !ed.governed() && ed.verdict.Upgrade == nil || !ed.changesDesiredState() {
 		return nil
 	}
 	external := ed.rebased().External(ed.Req.Kind.GroupKind(), ed.Verb(), ed.Fields())
@@ -115,8 +117,8 @@ func (ed *editor) opening(external allowance.Entries) []string {
 		}
 		verbs = append(verbs, n.initializing.External(child)...)
 	}
-	if ed.verdict.upgrade != nil {
-		verbs = append(verbs, ed.verdict.upgrade.External(child)...)
+	if ed.verdict.Upgrade != nil {
+		verbs = append(verbs, ed.verdict.Upgrade.External(child)...)
 	}
 	return verbs
 }

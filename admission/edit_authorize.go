@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/kausality-io/function-kausality/admission/facts"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,7 +19,7 @@ import (
 // approver RBAC is on (KR-02-13): by the changed annotations, or by what lets a deletion
 // orphan as annotation deletion does (KR-13-14), or labels (KR-13-46). What a Composition sets is authorized
 // by the right to write Compositions.
-func (ed *editor) authorize(changed []string) *refusal {
+func (ed *editor) authorize(changed []string) *outcome.Refusal {
 	if !ed.Options.ApproverRBAC {
 		return nil
 	}
@@ -57,7 +59,7 @@ func (ed *editor) unlinksFrom() string {
 	case parent.RoleClaim:
 		field = "resourceRef"
 	}
-	if field == "" || old == nil || ed.verdict.Class == ClassSelf {
+	if field == "" || old == nil || ed.verdict.Class == outcome.ClassSelf {
 		return ""
 	}
 	was, _, err := unstructured.NestedMap(old.Object, "spec", field)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -67,7 +69,7 @@ func TestNarrowingNeedsTheVerb(t *testing.T) {
 			if (asked > 0) != (tc.needs != "") || d.Allowed == (tc.needs != "") {
 				t.Errorf("%s: allowed %t after %d reviews: %s", tc.reason, d.Allowed, asked, d.Message)
 			}
-			if tc.needs != "" && (d.Reason != ReasonApproverForbidden || !strings.Contains(d.Message, "changing "+tc.needs+" so that") ||
+			if tc.needs != "" && (d.Reason != outcome.ReasonApproverForbidden || !strings.Contains(d.Message, "changing "+tc.needs+" so that") ||
 				!strings.Contains(d.Message, `verb "approve" on`)) {
 				t.Errorf("%s: %s: %s", tc.reason, d.Reason, d.Message)
 			}

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
@@ -28,7 +30,7 @@ func (ed *editor) setGate() {
 		Kind: ed.Kind, Mode: ed.Mode, Object: req.Object, Old: req.OldObject, Request: req, Incoming: ed.incoming, Stored: ed.stored,
 		Author: p.Author, Before: p.Before, IncomingPolicies: p.Incoming, StoredPolicies: p.Stored, Remembered: p.Remembered,
 		Changes: ed.Changes, Retargeted: ed.Retarget, Opens: ed.opens(),
-		ByController: identity.IsDeleting(req.Object) && ed.controllerWrites(), BySelf: ed.verdict.Class == ClassSelf, Expected: ed.verdict.Class == ClassExpected,
+		ByController: identity.IsDeleting(req.Object) && ed.controllerWrites(), BySelf: ed.verdict.Class == outcome.ClassSelf, Expected: ed.verdict.Class == outcome.ClassExpected,
 		CloseTo: ed.CloseTo(), CarryPendingDrift: ed.Options.CarryPendingDrift,
 		Generation: ed.nextGeneration(), Now: req.Time,
 	}
@@ -48,7 +50,7 @@ func (ed *editor) setGate() {
 		}
 	}
 	ed.masked, ed.gate = edits.Policies, edits.Gate
-	ed.warnings.add(edits.Warnings...)
+	ed.warnings.Add(edits.Warnings...)
 }
 
 // opens reports whether the allowed change may reach the external resource: it was
@@ -76,9 +78,9 @@ func (ed *editor) reaches() bool {
 	switch v := ed.verdict; {
 	case ed.Req.Operation == Create:
 		return true
-	case v.Class == ClassSelf, v.Reason == ReasonNoChange, v.Reason == ReasonBeingDeleted:
+	case v.Class == outcome.ClassSelf, v.Reason == outcome.ReasonNoChange, v.Reason == outcome.ReasonBeingDeleted:
 		return false
-	case v.Class == ClassDrift && v.Resolution != ResolutionApproved && v.Resolution != ResolutionUpgraded:
+	case v.Class == outcome.ClassDrift && v.Resolution != outcome.ResolutionApproved && v.Resolution != outcome.ResolutionUpgraded:
 		return false
 	}
 	return slices.ContainsFunc(ed.Changes, func(c change.Change) bool {

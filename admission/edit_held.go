@@ -27,7 +27,7 @@ func (ed *editor) warnHeld() {
 		if n > maxWarned {
 			names = append(names, fmt.Sprintf("and %d more", n-maxWarned))
 		}
-		ed.warnings.add("changes below " + identity.Describe(ed.Req.Ref()) + " are held from before: " + strings.Join(names, "; ") +
+		ed.warnings.Add("changes below " + identity.Describe(ed.Req.Ref()) + " are held from before: " + strings.Join(names, "; ") +
 			"; what this change does not request " + ed.fate() + " (kubectl kausality pending)")
 		return
 	}
@@ -36,7 +36,7 @@ func (ed *editor) warnHeld() {
 	}
 	p := parent.Sum(ed.Req.Whole(), ed.Kind.Role)
 	if c, ok := p.Condition(v1alpha1.ConditionKausality); ok && c.Reason == v1alpha1.ConditionReasonHeld {
-		ed.warnings.add("changes of resources below " + identity.Describe(ed.Req.Ref()) +
+		ed.warnings.Add("changes of resources below " + identity.Describe(ed.Req.Ref()) +
 			" are held from before: what this change does not request remains held until it is approved (kubectl kausality pending)")
 	}
 }

@@ -46,11 +46,11 @@ func (ed *editor) keepParent() {
 		text += fmt.Sprintf(" (it needs the verb %q)", VerbApprove)
 	}
 	if ed.Mode == v1alpha1.ModeLog && !holdsInLog(found.view) {
-		ed.warnings.add("the ownerReference with controller: true would be put back: " + text)
+		ed.warnings.Add("the ownerReference with controller: true would be put back: " + text)
 		return
 	}
 	ed.setField(ownersPointer, parent.WithController(ed.Req.Object, ed.Req.OldObject))
-	ed.warnings.add("the ownerReference with controller: true was put back: " + text)
+	ed.warnings.Add("the ownerReference with controller: true was put back: " + text)
 }
 
 // knownChild reports whether the parent of an updated object is known: that of a kind of

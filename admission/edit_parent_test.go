@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -123,7 +125,7 @@ func TestParentNeedsTheVerb(t *testing.T) {
 		o.mayApprove = func(context.Context, subject.User, parent.Ref) (bool, error) { return may, nil }
 		req := by(byCrossplane(Update, fx.Instance(), owners(), fx.Annotate(v1alpha1.AnnotationKeyParent, v1alpha1.ParentNone)), fx.Alice, "kubectl")
 		d := decide(t, setting{}.world(), o, req)
-		if d.Allowed != may || !may && d.Reason != ReasonApproverForbidden || d.Fields != nil {
+		if d.Allowed != may || !may && d.Reason != outcome.ReasonApproverForbidden || d.Fields != nil {
 			t.Errorf("may %t: allowed %t, %s: %s", may, d.Allowed, d.Reason, d.Message)
 		}
 		req = by(byCrossplane(Update, fx.Instance(), owners()), fx.Alice, "kubectl")

@@ -39,6 +39,6 @@ func (ed *editor) discardGone() {
 	}
 	delete(gone, v1alpha1.AnnotationKeyClaims)
 	if len(gone) > 0 && !ed.controllerWrites() {
-		ed.warnings.add("its approvals were given to an object of this name that is gone; all but lasting ones are removed")
+		ed.warnings.Add("its approvals were given to an object of this name that is gone; all but lasting ones are removed")
 	}
 }

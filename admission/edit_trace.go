@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
@@ -12,12 +14,12 @@ import (
 
 // changesDesiredState reports whether the change has a class that is traced.
 func (ed *editor) changesDesiredState() bool {
-	return ed.verdict.Class != ClassNone && ed.verdict.Class != ClassSelf
+	return ed.verdict.Class != outcome.ClassNone && ed.verdict.Class != outcome.ClassSelf
 }
 
 // writeTrace extends or replaces the trace, and the updaters with it (KR-07-01). It
 // refuses a trace that is too large (KR-07-05).
-func (ed *editor) writeTrace() *refusal {
+func (ed *editor) writeTrace() *outcome.Refusal {
 	if !ed.changesDesiredState() {
 		return nil
 	}
@@ -25,7 +27,7 @@ func (ed *editor) writeTrace() *refusal {
 	ref := ed.Req.Ref()
 	hop := trace.Hop(ref, ed.nextGeneration(), ed.Req.User.Name, ed.Req.Time)
 	hop.Labels = trace.Labels(ed.after())
-	hop.Approval = ed.verdict.approval
+	hop.Approval = ed.verdict.Approval
 	ed.trace = ed.traceWith(ed.attributed(hop))
 	value := ed.trace.String()
 	ed.put(v1alpha1.AnnotationKeyTrace, value)
@@ -33,9 +35,9 @@ func (ed *editor) writeTrace() *refusal {
 	if len(value) <= v1alpha1.MaxAnnotationBytes {
 		return nil
 	}
-	return &refusal{code: codeComposed, reason: ReasonAnnotationTooLarge,
-		why:  fmt.Sprintf("its trace would be %d bytes, more than the %d that fit", len(value), v1alpha1.MaxAnnotationBytes),
-		next: "Shorten the trace-* labels of the objects above it."}
+	return &outcome.Refusal{Code: outcome.CodeComposed, Reason: outcome.ReasonAnnotationTooLarge,
+		Why:  fmt.Sprintf("its trace would be %d bytes, more than the %d that fit", len(value), v1alpha1.MaxAnnotationBytes),
+		Next: "Shorten the trace-* labels of the objects above it."}
 }
 
 // writeUpdaters adds the user; users that write the parent's status are the last to
@@ -63,11 +65,11 @@ func (ed *editor) writeFingerprint() {
 	if fingerprint != "" {
 		ed.put(v1alpha1.AnnotationKeyFingerprint, fingerprint)
 	}
-	if ed.verdict.upgrade == nil {
+	if ed.verdict.Upgrade == nil {
 		return
 	}
 	last := ed.Req.LastUpgrade()
-	last.Name = ed.verdict.upgrade.Name
+	last.Name = ed.verdict.Upgrade.Name
 	for _, f := range []string{ed.Req.Fingerprint(), fingerprint} {
 		if f != "" && !slices.Contains(last.Fingerprints, f) {
 			last.Fingerprints = append(slices.Clone(last.Fingerprints), f)

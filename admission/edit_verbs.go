@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
@@ -14,7 +16,7 @@ import (
 // checkVerbs refuses new entries of annotation approvals with verbs that can have no effect
 // on what they name, and warns of those whose effect depends on the kind (KR-08-51). Entries
 // that are stored already stay as they are.
-func (ed *editor) checkVerbs() *refusal {
+func (ed *editor) checkVerbs() *outcome.Refusal {
 	stored := map[string]bool{}
 	for _, e := range approval.Parse(ed.stored).Approvals {
 		stored[e.Content] = true
@@ -35,15 +37,15 @@ func (ed *editor) checkVerbs() *refusal {
 			case certain:
 				wrong = append(wrong, text)
 			case why != "":
-				ed.warnings.add(text)
+				ed.warnings.Add(text)
 			}
 		}
 	}
 	if len(wrong) == 0 {
 		return nil
 	}
-	return &refusal{code: codeComposed, reason: ReasonInvalidAnnotation, why: strings.Join(wrong, "; "),
-		next: "Nothing was changed; fix the verbs and try again."}
+	return &outcome.Refusal{Code: outcome.CodeComposed, Reason: outcome.ReasonInvalidAnnotation, Why: strings.Join(wrong, "; "),
+		Next: "Nothing was changed; fix the verbs and try again."}
 }
 
 // unfit is why a verb of an approval has no effect, as verb.Target.Unfit.

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -100,7 +102,7 @@ func TestAllowedVerbs(t *testing.T) {
 			p.settle("my-database-xyz")
 			p.update(fx.Alice, "kubectl", "my-database-xyz", fx.Set("b", "spec", "source"))
 			d := p.update(fx.Crossplane, managerMR, "child", fx.Set("b", tc.field...))
-			p.want(d, ReasonExpected)
+			p.want(d, outcome.ReasonExpected)
 			entries, err := allowance.Parse(p.objects["child"].GetAnnotations()[v1alpha1.AnnotationKeyAllowances])
 			if err != nil || (len(entries) > 0) != tc.travels {
 				t.Fatalf("%s: %v, %v", tc.reason, entries, err)
@@ -137,7 +139,7 @@ func TestDeletingForeign(t *testing.T) {
 				delete(p.w.live, "XDatabase/my-database-xyz")
 			}
 			p.store(object)
-			if d := p.remove(fx.Collector, "child"); d.Allowed != tc.allowed || !tc.allowed && d.Reason != ReasonExternalDeletion {
+			if d := p.remove(fx.Collector, "child"); d.Allowed != tc.allowed || !tc.allowed && d.Reason != outcome.ReasonExternalDeletion {
 				t.Errorf("%s: %s %s", tc.reason, d.Reason, d.Message)
 			}
 		})

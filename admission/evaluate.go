@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/kausality-io/function-kausality/admission/facts"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
@@ -84,7 +86,7 @@ func (e *Evaluator) Live(ctx context.Context, req *Request) (Decision, error) {
 
 // step of a decision. The zero verdict leaves the decision to the next step; an
 // error means that the step could not decide.
-type step func(*evaluation) (verdict, error)
+type step func(*evaluation) (outcome.Verdict, error)
 
 // The steps in the order of the decision table of docs/specification.md, section 5.
 //
@@ -149,13 +151,8 @@ type evaluation struct {
 	// unevaluated rules of ApprovalPolicies; written by excepted.
 	unevaluated []string
 	// warnings in the order in which they came up.
-	warnings warnings
+	warnings outcome.Warnings
 }
-
-// warnings of a decision. Steps only add to them.
-type warnings []string
-
-func (w *warnings) add(text ...string) { *w = append(*w, text...) }
 
 // decide by the steps. What needs a live recheck gets no edits.
 func (ev *evaluation) decide() (Decision, error) {
@@ -163,9 +160,9 @@ func (ev *evaluation) decide() (Decision, error) {
 	if err != nil {
 		return Decision{Mode: ev.Mode}, err
 	}
-	d := out.of.decision(out.verdict)
+	d := out.of.decision(out.Verdict)
 	if d.Allowed && !ev.needsLiveRecheck(d) {
-		d = out.of.edit(out.verdict, d)
+		d = out.of.edit(out.Verdict, d)
 	}
 	d.Warnings = slices.Concat(out.of.ModeWarnings, out.warned, out.of.warnings)
 	return d, nil
@@ -175,13 +172,13 @@ func (ev *evaluation) decide() (Decision, error) {
 func (ev *evaluation) run() (conclusion, error) {
 	v, err := ev.first(parentSteps)
 	if err != nil || v.Reason != "" {
-		return conclusion{of: ev, verdict: v}, err
+		return conclusion{of: ev, Verdict: v}, err
 	}
 	return ev.decideHalves()
 }
 
 // first verdict of some steps; the zero verdict if none decides.
-func (ev *evaluation) first(steps []step) (v verdict, err error) {
+func (ev *evaluation) first(steps []step) (v outcome.Verdict, err error) {
 	for _, s := range steps {
 		if v, err = s(ev); err != nil || v.Reason != "" {
 			break
@@ -193,7 +190,7 @@ func (ev *evaluation) first(steps []step) (v verdict, err error) {
 // needsLiveRecheck reports whether the outcome is a refusal, drift, an approval or a report
 // that is based on cached state of the parent (KR-05-20).
 func (ev *evaluation) needsLiveRecheck(d Decision) bool {
-	return ev.cached() && (!d.Allowed || d.Class == ClassDrift || d.Resolution == ResolutionApproved || d.Report != nil || d.Held != nil)
+	return ev.cached() && (!d.Allowed || d.Class == outcome.ClassDrift || d.Resolution == outcome.ResolutionApproved || d.Report != nil || d.Held != nil)
 }
 
 // cached reports whether the decision is based on a parent from a cache.
@@ -208,91 +205,91 @@ func (ev *evaluation) cached() bool {
 }
 
 // ownComponent allows writes by processes of Kausality (KR-04-15, KR-05-01).
-func (ev *evaluation) ownComponent() (verdict, error) {
+func (ev *evaluation) ownComponent() (outcome.Verdict, error) {
 	if !ev.World.Component(ev.Req.User, ev.Req.FieldManager) {
-		return verdict{}, nil
+		return outcome.Verdict{}, nil
 	}
-	return ev.allow(ReasonComponent), nil
+	return ev.allow(outcome.ReasonComponent), nil
 }
 
 // staleCreation refuses a composed creation that carries the gate of an object that
 // is gone (KR-08-16). The composition function copied it, and the author's value,
 // from a stale read of that object: what the Composition has by now is unknown.
-func (ev *evaluation) staleCreation() (verdict, error) {
+func (ev *evaluation) staleCreation() (outcome.Verdict, error) {
 	if ev.Req.Operation != Create || !ev.Kind.ManagementPolicies || ev.Mode != v1alpha1.ModeEnforce || !subject.IsComposedApply(ev.Manager) {
-		return verdict{}, nil
+		return outcome.Verdict{}, nil
 	}
 	value := identity.Annotation(ev.Req.Object, v1alpha1.AnnotationKeyGate)
 	if value == "" {
-		return verdict{}, nil
+		return outcome.Verdict{}, nil
 	}
 	gate := mask.ParseGate(map[string]string{v1alpha1.AnnotationKeyGate: value})
 	if gate.State == "" || gate.Reason == v1alpha1.GateReasonCreated && gate.Generation <= 1 {
-		return verdict{}, nil
+		return outcome.Verdict{}, nil
 	}
-	return ev.refuse(refusal{code: codeComposed, reason: ReasonStaleRead,
-		why: "it was composed from a managed resource of that name that no longer exists", next: "Crossplane composes it again by itself."}), nil
+	return ev.refuse(outcome.Refusal{Code: outcome.CodeComposed, Reason: outcome.ReasonStaleRead,
+		Why: "it was composed from a managed resource of that name that no longer exists", Next: "Crossplane composes it again by itself."}), nil
 }
 
 // nothingToDecide allows what changes no desired state, and updates and further deletions
 // of an object that is being deleted (KR-05-01).
-func (ev *evaluation) nothingToDecide() (verdict, error) {
+func (ev *evaluation) nothingToDecide() (outcome.Verdict, error) {
 	switch {
 	case !ev.DesiredChange():
-		return ev.allow(ReasonNoChange), nil
+		return ev.allow(outcome.ReasonNoChange), nil
 	case ev.Req.Operation != Create && identity.IsDeleting(ev.Req.OldObject):
-		return ev.allow(ReasonBeingDeleted), nil
+		return ev.allow(outcome.ReasonBeingDeleted), nil
 	}
-	return verdict{}, nil
+	return outcome.Verdict{}, nil
 }
 
 // noParent allows changes of objects without a controlling owner, in the windows that bind them (KR-05-01, KR-14-21).
-func (ev *evaluation) noParent() (verdict, error) {
+func (ev *evaluation) noParent() (outcome.Verdict, error) {
 	if ev.HasParent {
-		return verdict{}, nil
+		return outcome.Verdict{}, nil
 	}
-	return ev.inWindow(v1alpha1.AppliesToNewOrigin, allowAs(ClassNewOrigin, ReasonNoParent)), nil
+	return ev.inWindow(v1alpha1.AppliesToNewOrigin, outcome.Allow(outcome.ClassNewOrigin, outcome.ReasonNoParent)), nil
 }
 
 // parentDeleting decides about children of a parent that is being deleted (KR-05-05).
-func (ev *evaluation) parentDeleting() (verdict, error) {
+func (ev *evaluation) parentDeleting() (outcome.Verdict, error) {
 	if !ev.parent().Deleting() || len(ev.narrowing().missing) > 0 {
-		return verdict{}, nil
+		return outcome.Verdict{}, nil
 	}
-	return ev.allow(ReasonParentDeleted), nil
+	return ev.allow(outcome.ReasonParentDeleted), nil
 }
 
 // parentInitializing decides about children of a parent that was never ready (KR-05-07).
-func (ev *evaluation) parentInitializing() (verdict, error) {
+func (ev *evaluation) parentInitializing() (outcome.Verdict, error) {
 	passes := ev.class.initializing()
 	if len(ev.class.binding) > 0 && ev.bound() && !ev.parent().Deleting() {
 		passes = ev.narrowing().initializingAllows && !ev.overdue()
 	}
 	if !passes {
-		return verdict{}, nil
+		return outcome.Verdict{}, nil
 	}
-	return ev.allow(ReasonInitializing), nil
+	return ev.allow(outcome.ReasonInitializing), nil
 }
 
 // expected allows what an intent explains, and new origins that need no approval, in the windows that bind them (KR-05-08,
 // KR-14-21). No window binds what follows the state of the cluster, or whose actor is undetermined.
-func (ev *evaluation) expected() (verdict, error) {
+func (ev *evaluation) expected() (outcome.Verdict, error) {
 	switch class := ev.effectiveClass(); {
-	case class == ClassExpected && ev.class.selfHealing:
-		return ev.allow(ReasonSelfHealing), nil
-	case class == ClassExpected:
-		return ev.inWindow(v1alpha1.AppliesToExpected, ev.allow(ReasonExpected)), nil
-	case class != ClassNewOrigin || ev.needsApproval():
+	case class == outcome.ClassExpected && ev.class.selfHealing:
+		return ev.allow(outcome.ReasonSelfHealing), nil
+	case class == outcome.ClassExpected:
+		return ev.inWindow(v1alpha1.AppliesToExpected, ev.allow(outcome.ReasonExpected)), nil
+	case class != outcome.ClassNewOrigin || ev.needsApproval():
 	case ev.actor().undetermined:
-		return ev.allow(ReasonUndetermined), nil
+		return ev.allow(outcome.ReasonUndetermined), nil
 	default:
-		return ev.inWindow(v1alpha1.AppliesToNewOrigin, ev.allow(ReasonNewOrigin)), nil
+		return ev.inWindow(v1alpha1.AppliesToNewOrigin, ev.allow(outcome.ReasonNewOrigin)), nil
 	}
-	return verdict{}, nil
+	return outcome.Verdict{}, nil
 }
 
 // needsApproval reports whether a change by another actor than the parent's
 // controller is treated as drift (KR-04-11). An undetermined actor never is.
 func (ev *evaluation) needsApproval() bool {
-	return ev.Settings.RequireApproval && ev.effectiveClass() == ClassNewOrigin && !ev.actor().undetermined
+	return ev.Settings.RequireApproval && ev.effectiveClass() == outcome.ClassNewOrigin && !ev.actor().undetermined
 }

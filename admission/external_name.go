@@ -3,6 +3,8 @@ package admission
 import (
 	"slices"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -12,10 +14,10 @@ import (
 // retargetedBelow decides about a managed resource below a composite that is deleted,
 // which represents another external resource than when its gate was last opened or
 // closed: an approval of the whole is not about that one (KR-13-18).
-func (ev *evaluation) retargetedBelow(root *parent.State, blocked []*parent.State) (verdict, deletion, bool) {
+func (ev *evaluation) retargetedBelow(root *parent.State, blocked []*parent.State) (outcome.Verdict, deletion, bool) {
 	i := slices.IndexFunc(blocked, gating.Retargeted)
 	if i < 0 {
-		return verdict{}, deletion{}, false
+		return outcome.Verdict{}, deletion{}, false
 	}
 	mr := blocked[i]
 	j := zJudge(ev.Facts, root, mr, "the external resource of "+identity.Describe(mr.Ref)+

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -117,7 +119,7 @@ func TestRetarget(t *testing.T) {
 			if moves {
 				want++
 			}
-			if own := trace.Of(result.GetAnnotations()).Own(); d.Class != ClassSelf && (own == nil || own.Generation != want) {
+			if own := trace.Of(result.GetAnnotations()).Own(); d.Class != outcome.ClassSelf && (own == nil || own.Generation != want) {
 				t.Errorf("%s: want a hop of generation %d, got %+v", tc.reason, want, own)
 			}
 			if g.State == v1alpha1.GateClosed && g.Generation != want {
@@ -133,7 +135,7 @@ func TestRetarget(t *testing.T) {
 func TestRetargetDeleted(t *testing.T) {
 	before := fx.With(fx.Instance(), externalName("scratch"), open, fx.Deleting)
 	refusal := decide(t, setting{}.world(), enforced(), by(byCrossplane(Update, before, externalName("prod")), fx.Alice, "kubectl"))
-	if refusal.Allowed || refusal.Reason != ReasonExternalDeletion || refusal.Suggestion == "" && refusal.ID == "" {
+	if refusal.Allowed || refusal.Reason != outcome.ReasonExternalDeletion || refusal.Suggestion == "" && refusal.ID == "" {
 		t.Fatalf("got %s: %s", refusal.Reason, refusal.Message)
 	}
 	approved := setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+refusal.ID, "once")}}.world()

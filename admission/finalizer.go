@@ -3,6 +3,8 @@ package admission
 import (
 	"fmt"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/kausality-io/function-kausality/admission/facts"
 
 	"github.com/kausality-io/function-kausality/admission/gating"
@@ -14,26 +16,26 @@ import (
 // keptFinalizer refuses to remove the finalizer by which a provider deletes the external
 // resource, unless that is to be left behind (KR-13-53). A controller that may
 // update the status may remove it, as providers do when they have finished.
-func (ev *evaluation) keptFinalizer() (verdict, error) {
+func (ev *evaluation) keptFinalizer() (outcome.Verdict, error) {
 	req := ev.Req
 	if req.Operation != Update || req.Subresource != "" || !ev.Kind.ManagementPolicies || req.Actor != ActorUnknown ||
 		!parent.HasProviderFinalizer(req.OldObject) || parent.HasProviderFinalizer(req.Object) {
-		return verdict{}, nil
+		return outcome.Verdict{}, nil
 	}
 	if gating.Orphans(ev.Desired.Author, facts.DeletionPolicy(ev.Desired.New)) ||
 		identity.Annotation(req.Object, v1alpha1.AnnotationKeyDeletion) == v1alpha1.DeletionOrphan {
-		return verdict{}, nil
+		return outcome.Verdict{}, nil
 	}
 	if may, err := mayUpdateStatus(ev.ctx, ev.Facts, req.Ref()); may || err != nil {
-		return verdict{}, err
+		return outcome.Verdict{}, err
 	}
-	r := refusal{code: 403, reason: ReasonExternalDeletion,
-		why: "its provider deletes the external resource by the finalizer " + parent.ProviderFinalizer + ", which would be left behind without it",
-		next: fmt.Sprintf("The provider removes the finalizer itself. To leave the external resource behind on purpose: kubectl annotate %s %s=%s, and try again.",
+	r := outcome.Refusal{Code: 403, Reason: outcome.ReasonExternalDeletion,
+		Why: "its provider deletes the external resource by the finalizer " + parent.ProviderFinalizer + ", which would be left behind without it",
+		Next: fmt.Sprintf("The provider removes the finalizer itself. To leave the external resource behind on purpose: kubectl annotate %s %s=%s, and try again.",
 			identity.Target(req.Ref(), ev.Kind), v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)}
 	if ev.Mode == v1alpha1.ModeLog {
-		ev.warnings.add(zMessage(ev.Facts, r))
-		return verdict{}, nil
+		ev.warnings.Add(outcome.Message(ev.Facts, r))
+		return outcome.Verdict{}, nil
 	}
-	return refuseAs(ev.Facts, ClassNone, r), nil
+	return outcome.Refuse(ev.Facts, outcome.ClassNone, r), nil
 }

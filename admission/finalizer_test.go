@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
@@ -53,7 +55,7 @@ func TestKeptFinalizer(t *testing.T) {
 			if d.Allowed != tc.want {
 				t.Errorf("allowed %t: %s", d.Allowed, d.Message)
 			}
-			if !tc.want && (d.Reason != ReasonExternalDeletion || d.Code != 403 || !strings.Contains(d.Message, "kausality.io/deletion=orphan, and try again")) {
+			if !tc.want && (d.Reason != outcome.ReasonExternalDeletion || d.Code != 403 || !strings.Contains(d.Message, "kausality.io/deletion=orphan, and try again")) {
 				t.Errorf("%d %s: %s", d.Code, d.Reason, d.Message)
 			}
 			if warned := slices.ContainsFunc(d.Warnings, func(w string) bool { return strings.Contains(w, parent.ProviderFinalizer) }); warned != tc.log {

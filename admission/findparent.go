@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -67,7 +69,7 @@ func (ev *evaluation) lookUp() *lookup {
 		if !view.guarded {
 			view.set = view.set.WithoutApprovals()
 		}
-		ev.warnings.add(view.set.Warnings...)
+		ev.warnings.Add(view.set.Warnings...)
 		return lookup{view: view, cached: !ev.live}
 	})
 }
@@ -102,23 +104,23 @@ func (ev *evaluation) actor() actor {
 var errNotLinked = errors.New("it references another composite")
 
 // findParent reads the parent, and decides where it does not exist or cannot be read (KR-05-04).
-func (ev *evaluation) findParent() (verdict, error) {
+func (ev *evaluation) findParent() (outcome.Verdict, error) {
 	found := ev.lookUp()
 	switch {
 	case found.err == nil:
-		return verdict{}, nil
+		return outcome.Verdict{}, nil
 	case errors.Is(found.err, errNotLinked):
-		return ev.inWindow(v1alpha1.AppliesToNewOrigin, allowAs(ClassNewOrigin, ReasonNoParent)), nil
+		return ev.inWindow(v1alpha1.AppliesToNewOrigin, outcome.Allow(outcome.ClassNewOrigin, outcome.ReasonNoParent)), nil
 	case errors.Is(found.err, ErrNotFound):
 		return ev.parentNotFound(), nil
 	case ev.Mode == v1alpha1.ModeLog:
-		ev.warnings.add(fmt.Sprintf("parent %s cannot be read (%v); the change passes because the mode is log",
+		ev.warnings.Add(fmt.Sprintf("parent %s cannot be read (%v); the change passes because the mode is log",
 			identity.Describe(ev.ParentRef), found.err))
-		return ev.allow(ReasonParentUnreadable), nil
+		return ev.allow(outcome.ReasonParentUnreadable), nil
 	}
-	return ev.refuse(refusal{code: codeInternal, reason: ReasonParentUnreadable,
-		why:  fmt.Sprintf("its parent %s cannot be read: %v", identity.Describe(ev.ParentRef), found.err),
-		next: ev.retry()}), nil
+	return ev.refuse(outcome.Refusal{Code: outcome.CodeInternal, Reason: outcome.ReasonParentUnreadable,
+		Why:  fmt.Sprintf("its parent %s cannot be read: %v", identity.Describe(ev.ParentRef), found.err),
+		Next: ev.retry()}), nil
 }
 
 // retry is what to do where a parent cannot be read: controllers retry by themselves, and
@@ -132,15 +134,15 @@ func (ev *evaluation) retry() string {
 }
 
 // parentNotFound decides about a child whose parent does not exist (KR-05-03).
-func (ev *evaluation) parentNotFound() verdict {
+func (ev *evaluation) parentNotFound() outcome.Verdict {
 	if ev.Req.Operation == Delete {
-		return ev.allow(ReasonParentNotFound)
+		return ev.allow(outcome.ReasonParentNotFound)
 	}
 	if ev.Mode == v1alpha1.ModeLog {
-		ev.warnings.add(fmt.Sprintf("parent %s does not exist; the change passes because the mode is log", identity.Describe(ev.ParentRef)))
-		return ev.allow(ReasonParentNotFound)
+		ev.warnings.Add(fmt.Sprintf("parent %s does not exist; the change passes because the mode is log", identity.Describe(ev.ParentRef)))
+		return ev.allow(outcome.ReasonParentNotFound)
 	}
-	return ev.refuse(refusal{code: 422, reason: ReasonParentNotFound,
-		why:  fmt.Sprintf("its parent %s does not exist", identity.Describe(ev.ParentRef)),
-		next: "Remove the ownerReference with controller: true, or create the parent first."})
+	return ev.refuse(outcome.Refusal{Code: 422, Reason: outcome.ReasonParentNotFound,
+		Why:  fmt.Sprintf("its parent %s does not exist", identity.Describe(ev.ParentRef)),
+		Next: "Remove the ownerReference with controller: true, or create the parent first."})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/change"
@@ -110,7 +112,7 @@ properties:
 			}
 			req := by(byCrossplane(Update, before, tc.to), tc.by, tc.manager)
 			d := decide(t, w, o, req)
-			if (d.Class == ClassSelf) != tc.self || !d.Allowed {
+			if (d.Class == outcome.ClassSelf) != tc.self || !d.Allowed {
 				t.Fatalf("%s: got %+v: %s", tc.reason, outcomeOf(d), d.Message)
 			}
 			own := trace.Of(apply(req.Object, d).GetAnnotations()).Own()

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
@@ -70,7 +72,7 @@ func TestFrozenFromOutside(t *testing.T) {
 					return settings.Settings{Policy: "all", Freezes: tc.policies}
 				}}
 				d := decide(t, w, o, byCrossplane(Update, fx.With(fx.Instance(), fx.Set(namespace, "metadata", "namespace")), fx.Resize("l")))
-				if frozen := d.Reason == ReasonFrozen; frozen != tc.frozen || frozen && (d.Allowed || d.Code != 422) {
+				if frozen := d.Reason == outcome.ReasonFrozen; frozen != tc.frozen || frozen && (d.Allowed || d.Code != 422) {
 					t.Fatalf("%s: got %+v: %s", tc.reason, outcomeOf(d), d.Message)
 				}
 				for _, want := range tc.message {
@@ -89,7 +91,7 @@ func TestFrozenIsReadLive(t *testing.T) {
 	w.declared = map[string]settings.Namespace{"team": {Freeze: "true"}}
 	w.liveNamespaces = map[string]settings.Namespace{"team": {}}
 	req := byCrossplane(Update, fx.With(fx.Instance(), fx.Set("team", "metadata", "namespace")), fx.Resize("l"))
-	if d := decide(t, w, enforced(), req); d.Reason == ReasonFrozen {
+	if d := decide(t, w, enforced(), req); d.Reason == outcome.ReasonFrozen {
 		t.Errorf("got %+v: %s", outcomeOf(d), d.Message)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
 	"github.com/kausality-io/function-kausality/admission/gating"
@@ -19,12 +21,12 @@ import (
 func TestDeleteStopped(t *testing.T) {
 	for name, tc := range map[string]struct {
 		stop fx.Mod
-		want Reason
+		want outcome.Reason
 	}{
-		"Frozen": {stop: fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true"), want: ReasonFrozen},
+		"Frozen": {stop: fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true"), want: outcome.ReasonFrozen},
 		"Rejected": {stop: fx.Annotate(v1alpha1.AnnotationKeyRejections, `[{"kind":"*","name":"*","reason":"audit"}]`),
-			want: ReasonRejected},
-		"Neither": {stop: fx.Annotate(v1alpha1.AnnotationKeyFreeze, "false"), want: ReasonExternalDeletion},
+			want: outcome.ReasonRejected},
+		"Neither": {stop: fx.Annotate(v1alpha1.AnnotationKeyFreeze, "false"), want: outcome.ReasonExternalDeletion},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := parent.Sum(fx.Composite(), parent.RoleComposite)

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
 	"github.com/google/go-cmp/cmp"
@@ -246,7 +248,7 @@ func TestGate(t *testing.T) {
 			if diff := cmp.Diff(tc.want, maskedOf(result)); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 			}
-			if d.Class == ClassNone && tc.req.OldObject != nil {
+			if d.Class == outcome.ClassNone && tc.req.OldObject != nil {
 				if got, want := result.GetAnnotations()[v1alpha1.AnnotationKeyTrace], tc.req.OldObject.GetAnnotations()[v1alpha1.AnnotationKeyTrace]; got != want {
 					t.Errorf("%s: no change, and another trace: %s", tc.reason, got)
 				}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
 	"github.com/kausality-io/function-kausality/admission/gating"
@@ -26,20 +28,20 @@ func TestApprovalsOfUnguardedParents(t *testing.T) {
 	for name, tc := range map[string]struct {
 		xr   []fx.Mod
 		opts evaluating
-		want Reason
+		want outcome.Reason
 	}{
-		"Guarded":   {xr: []fx.Mod{always}, opts: enforced(), want: ReasonApproved},
-		"Unguarded": {xr: []fx.Mod{always}, opts: unguarded(), want: ReasonDrift},
-		"None":      {opts: unguarded(), want: ReasonDrift},
-		"Frozen":    {xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFreeze, freezeValue)}, opts: unguarded(), want: ReasonFrozen},
-		"Rejected":  {xr: []fx.Mod{always, fx.Annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}, opts: unguarded(), want: ReasonRejected},
+		"Guarded":   {xr: []fx.Mod{always}, opts: enforced(), want: outcome.ReasonApproved},
+		"Unguarded": {xr: []fx.Mod{always}, opts: unguarded(), want: outcome.ReasonDrift},
+		"None":      {opts: unguarded(), want: outcome.ReasonDrift},
+		"Frozen":    {xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFreeze, freezeValue)}, opts: unguarded(), want: outcome.ReasonFrozen},
+		"Rejected":  {xr: []fx.Mod{always, fx.Annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}, opts: unguarded(), want: outcome.ReasonRejected},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := decide(t, setting{xr: tc.xr}.world(), tc.opts, byCrossplane(Update, fx.Instance(), fx.Resize("l")))
 			if d.Reason != tc.want {
 				t.Fatalf("want %s, got %s: %s", tc.want, d.Reason, d.Message)
 			}
-			if tc.want != ReasonDrift {
+			if tc.want != outcome.ReasonDrift {
 				return
 			}
 			if d.Suggestion != "" || d.Report.Drift.SuggestedApproval != "" || strings.Contains(d.Message, "kubectl annotate") {
@@ -57,7 +59,7 @@ func TestApprovalsOfUnguardedParents(t *testing.T) {
 func TestDeletionBelowUnguardedParent(t *testing.T) {
 	always := fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","mode":"always","relation":"External","verbs":["Delete"]}]`)
 	d := decide(t, setting{xr: []fx.Mod{always}}.world(), unguarded(), by(byCrossplane(Delete, fx.Instance()), fx.Alice, ""))
-	if d.Reason != ReasonExternalDeletion || !strings.HasPrefix(d.Suggestion, "kubectl annotate instances.aws.example.org inst ") {
+	if d.Reason != outcome.ReasonExternalDeletion || !strings.HasPrefix(d.Suggestion, "kubectl annotate instances.aws.example.org inst ") {
 		t.Fatalf("got %s: %s", d.Reason, d.Message)
 	}
 	if p := d.Report.Drift.Parent; p.Kind != "Instance" || d.Report.Drift.SuggestedApproval != d.Suggestion {
@@ -83,7 +85,7 @@ func TestForeignDeletionBelowUnguardedParent(t *testing.T) {
 	below := fx.With(destroying(), owners(owner("db", "xr-uid", true)))
 	approve := fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","relation":"External","mode":"always","verbs":["destroy"]}]`)
 	d := decide(t, setting{xr: []fx.Mod{approve}}.world(), unguarded(), by(byCrossplane(Delete, below), fx.Alice, ""))
-	if d.Reason != ReasonExternalDeletion || !strings.Contains(d.Suggestion, "terraform") {
+	if d.Reason != outcome.ReasonExternalDeletion || !strings.Contains(d.Suggestion, "terraform") {
 		t.Fatalf("got %s: %s", d.Reason, d.Message)
 	}
 	key, value, _ := strings.Cut(d.Suggestion[strings.LastIndex(d.Suggestion, " ")+1:], "=")

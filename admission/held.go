@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/kausality-io/function-kausality/admission/facts"
 
 	"github.com/kausality-io/function-kausality/admission/change"
@@ -25,7 +27,7 @@ type half struct {
 // conclusion of the steps: the evaluation of the change, or of that half of it, which the verdict is about.
 type conclusion struct {
 	of *evaluation
-	verdict
+	outcome.Verdict
 	// warned is what was found before, beside the warnings of the evaluation.
 	warned []string
 }
@@ -33,7 +35,7 @@ type conclusion struct {
 // decideHalves separates what an intent causes from what was held as drift before it (KR-05-55). All of a change that was held is
 // drift as before. Of a mixed one each half is decided for itself (KR-05-56): what was held stays so, and the rest passes.
 func (ev *evaluation) decideHalves() (conclusion, error) {
-	if ev.Req.Held == nil || ev.class.class != ClassExpected || ev.class.selfHealing || !ev.actor().controller {
+	if ev.Req.Held == nil || ev.class.class != outcome.ClassExpected || ev.class.selfHealing || !ev.actor().controller {
 		return ev.decideWhole(false)
 	}
 	if ev.Req.Operation != Update {
@@ -44,8 +46,8 @@ func (ev *evaluation) decideHalves() (conclusion, error) {
 	}
 	parts := mixed.Split(ev.Leaves(), ev.Req.Held)
 	if n := len(parts.Both); n > 0 {
-		ev.warnings.add(fmt.Sprintf("%s was held with another value before the last intent of %s: it passes with both causes, the intent and %s",
-			strings.Join(parts.Both[:min(n, maxPaths)], ", "), identity.Describe(ev.parent().Ref), zCauseOf(ev.Facts, ev.parent())))
+		ev.warnings.Add(fmt.Sprintf("%s was held with another value before the last intent of %s: it passes with both causes, the intent and %s",
+			strings.Join(parts.Both[:min(n, maxPaths)], ", "), identity.Describe(ev.parent().Ref), outcome.CauseOf(ev.Facts, ev.parent())))
 	}
 	switch {
 	case len(parts.Held) == 0:
@@ -62,14 +64,14 @@ const maxPaths = 5
 // decideWhole runs the steps about the change; both: an intent and a cause of drift change the same path.
 func (ev *evaluation) decideWhole(both bool) (conclusion, error) {
 	v, err := ev.first(changeSteps)
-	v.both = both
-	return conclusion{of: ev, verdict: v}, err
+	v.Both = both
+	return conclusion{of: ev, Verdict: v}, err
 }
 
 // heldHalf of the change: what was held. It is the change itself where f is nil.
 func (ev *evaluation) heldHalf(f *facts.Facts) *evaluation {
 	class := ev.class
-	class.class = ClassDrift
+	class.class = outcome.ClassDrift
 	out := &evaluation{Facts: ev.Facts, ctx: ev.ctx, shared: ev.shared, live: ev.live, deletion: ev.deletion, found: ev.found, class: class, half: half{held: true}}
 	if f == nil { // what policies do not allow of the change, they do not allow now
 		out.narrowed = ev.narrowed
@@ -98,15 +100,15 @@ func (ev *evaluation) putBack(held map[string]bool) (conclusion, error) {
 	if err != nil || out.Allowed || ev.Req.Actor != ActorUnknown || !ev.Separates() {
 		return out, err
 	}
-	withheld := whole.withheld(out.verdict)
+	withheld := whole.withheld(out.Verdict)
 	f, err := ev.Without(ev.ctx, func(path string) bool { return held[path] })
 	if err != nil {
 		return conclusion{}, err
 	}
 	rest := ev.restHalf(f)
-	v := allowAs(ClassNone, ReasonNoChange)
-	v.withheld = withheld
-	return conclusion{of: rest, verdict: v, warned: slices.Concat(ev.warnings, whole.warnings)}, nil
+	v := outcome.Allow(outcome.ClassNone, outcome.ReasonNoChange)
+	v.Withheld = withheld
+	return conclusion{of: rest, Verdict: v, warned: slices.Concat(ev.warnings, whole.warnings)}, nil
 }
 
 // join the decisions about the two halves of a change (KR-05-56). Where what was held is approved, the whole passes by its
@@ -133,55 +135,52 @@ func (ev *evaluation) joinHalves(held, rest *evaluation, both bool) (conclusion,
 	if err != nil {
 		return conclusion{}, err
 	}
-	joined := mixed.Join(refused.half(), allowed.half(), mixed.Policy{Causes: ev.MixedCauses(), Separates: ev.Separates()})
+	joined := mixed.Join(halfOf(refused), halfOf(allowed), mixed.Policy{Causes: ev.MixedCauses(), Separates: ev.Separates()})
 	var logged *Held
-	if refused.Reason == ReasonDriftLogged {
+	if refused.Reason == outcome.ReasonDriftLogged {
 		logged = held.decision(refused).Drift
 	}
 	if joined != mixed.Passes && refused.Allowed && allowed.Allowed { // a write claims one approval: this half passes with the next
 		r := held.driftRefusal()
 		refused = held.refuse(r)
-		refused.Suggestion = r.suggestion
+		refused.Suggestion = r.Suggestion
 	}
 	switch joined {
 	case mixed.Passes:
-		if allowed.claims() {
-			refused.Claim, refused.PolicyClaim, refused.approval = allowed.Claim, allowed.PolicyClaim, allowed.approval
+		if allowed.Claims() {
+			refused.Claim, refused.PolicyClaim, refused.Approval = allowed.Claim, allowed.PolicyClaim, allowed.Approval
 		}
-		refused.ID, refused.both, refused.logged = held.class.id, both, logged
-		return conclusion{of: ev, verdict: refused, warned: slices.Concat(held.warnings, rest.warnings)}, nil
+		refused.ID, refused.Both, refused.Logged = held.class.id, both, logged
+		return conclusion{of: ev, Verdict: refused, warned: slices.Concat(held.warnings, rest.warnings)}, nil
 	case mixed.PassesWithBothCauses:
-		ev.warnings.add(fmt.Sprintf(
+		ev.warnings.Add(fmt.Sprintf(
 			"%s was held before the last intent of %s: it passes with both causes, the intent and %s, since mixedCauses is Admit",
-			change.Summary(held.Changes, maxPaths), identity.Describe(ev.parent().Ref), zCauseOf(ev.Facts, ev.parent())))
-		allowed.both, allowed.logged = true, logged
-		return conclusion{of: ev, verdict: allowed}, nil
+			change.Summary(held.Changes, maxPaths), identity.Describe(ev.parent().Ref), outcome.CauseOf(ev.Facts, ev.parent())))
+		allowed.Both, allowed.Logged = true, logged
+		return conclusion{of: ev, Verdict: allowed}, nil
 	case mixed.PassesWithoutHeld:
-		allowed.withheld, allowed.both = held.withheld(refused), both
+		allowed.Withheld, allowed.Both = held.withheld(refused), both
 		warned := ev.warnings
 		if ev.Req.Actor == ActorUnknown {
 			warned = slices.Concat(warned, held.warnings)
 		}
-		return conclusion{of: rest, verdict: allowed, warned: warned}, nil
+		return conclusion{of: rest, Verdict: allowed, warned: warned}, nil
 	case mixed.RestRefused:
-		return conclusion{of: rest, verdict: allowed, warned: ev.warnings}, nil
+		return conclusion{of: rest, Verdict: allowed, warned: ev.warnings}, nil
 	}
 	if allowed.Allowed {
 		refused = held.withMixedCauses(refused)
 	}
-	return conclusion{of: held, verdict: refused, warned: ev.warnings}, nil
+	return conclusion{of: held, Verdict: refused, warned: ev.warnings}, nil
 }
 
-// half is what the outcome of a change depends on.
-func (v verdict) half() mixed.Half {
-	return mixed.Half{Allowed: v.Allowed, Claims: v.claims(), Rejected: v.Reason == ReasonRejected}
+// halfOf is what the outcome of a change depends on.
+func halfOf(v outcome.Verdict) mixed.Half {
+	return mixed.Half{Allowed: v.Allowed, Claims: v.Claims(), Rejected: v.Reason == outcome.ReasonRejected}
 }
-
-// claims reports whether the change passes by an approval that must be claimed.
-func (v verdict) claims() bool { return v.Claim != nil || v.PolicyClaim != nil }
 
 // withheld is the refusal of a half without which the write passes, with the warning about it.
-func (ev *evaluation) withheld(v verdict) *Decision {
+func (ev *evaluation) withheld(v outcome.Verdict) *Decision {
 	d := ev.decision(v)
 	if d.Report != nil {
 		report := *d.Report
@@ -189,32 +188,32 @@ func (ev *evaluation) withheld(v verdict) *Decision {
 		d.Report = &report
 	}
 	if ev.Req.Actor == ActorUnknown {
-		ev.warnings.add("the stored values are kept: " + d.Message)
+		ev.warnings.Add("the stored values are kept: " + d.Message)
 	}
 	return &d
 }
 
 // withMixedCauses is the refusal of a change that has other changes beside what is held.
-func (ev *evaluation) withMixedCauses(v verdict) verdict {
-	if ev.Stale || v.Reason == ReasonRejected {
+func (ev *evaluation) withMixedCauses(v outcome.Verdict) outcome.Verdict {
+	if ev.Stale || v.Reason == outcome.ReasonRejected {
 		return v
 	}
 	r := ev.driftRefusal()
-	r.why += "; the same write has what the intent causes, and is refused as a whole (mixedCauses: Refuse)"
-	v.Message, v.Why = zMessage(ev.Facts, r), r.why
+	r.Why += "; the same write has what the intent causes, and is refused as a whole (mixedCauses: Refuse)"
+	v.Message, v.Why = outcome.Message(ev.Facts, r), r.Why
 	return v
 }
 
 // withHeld completes a decision with what is held of the change, and with what is to be remembered.
-func (ev *evaluation) withHeld(v verdict, d Decision) Decision {
+func (ev *evaluation) withHeld(v outcome.Verdict, d Decision) Decision {
 	d.Before = ev.half.held && !d.Allowed
 	switch {
-	case d.Allowed && v.withheld != nil:
-		d.Held, d.Rest = v.withheld, ev.Req.Object
+	case d.Allowed && v.Withheld != nil:
+		d.Held, d.Rest = v.Withheld, ev.Req.Object
 	case !ev.Options.Remember:
-	case v.logged != nil:
-		d.Drift = v.logged
-	case ev.class.class == ClassDrift && (remembered[d.Reason] || d.Reason == ReasonDriftLogged):
+	case v.Logged != nil:
+		d.Drift = v.Logged
+	case ev.class.class == outcome.ClassDrift && (remembered[d.Reason] || d.Reason == outcome.ReasonDriftLogged):
 		intent := ev.view().intent
 		since := v1alpha1.SettledIntent{Generation: intent.Generation, At: intent.Timestamp}
 		d.Drift = ev.Req.Held.With(ev.Leaves(), ev.Req.Operation != Update, since)
@@ -224,7 +223,7 @@ func (ev *evaluation) withHeld(v verdict, d Decision) Decision {
 	default: // a freeze is no drift, and ends none
 		d.Drift = ev.Req.Held.Still(ev.Leaves())
 	}
-	if d.Report != nil && d.Drift != nil && d.Reason != ReasonFrozen {
+	if d.Report != nil && d.Drift != nil && d.Reason != outcome.ReasonFrozen {
 		report := *d.Report
 		report.Held = d.Drift.Drift()
 		d.Report = &report
@@ -233,7 +232,7 @@ func (ev *evaluation) withHeld(v verdict, d Decision) Decision {
 }
 
 // remembered are the refusals as drift.
-var remembered = map[Reason]bool{ReasonDrift: true, ReasonAllowanceMissing: true, ReasonRejected: true}
+var remembered = map[outcome.Reason]bool{outcome.ReasonDrift: true, outcome.ReasonAllowanceMissing: true, outcome.ReasonRejected: true}
 
 // approvedSince is the intent generation that an approval must have: what was held
 // before the last intent is approved from when it was first held (KR-05-58).

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -58,40 +60,40 @@ func TestHeldMixedCauses(t *testing.T) {
 		by     func(*Request) *Request
 		xr     []fx.Mod
 		log    bool
-		want   Reason
+		want   outcome.Reason
 		// changes that pass, and whether the rest is kept as it is stored.
 		passes []string
 		kept   bool
 		text   string
 	}{
-		"Composed": {reason: "Hold is the default of Crossplane's apply", mods: mixed, want: ReasonExpected, kept: true,
+		"Composed": {reason: "Hold is the default of Crossplane's apply", mods: mixed, want: outcome.ReasonExpected, kept: true,
 			passes: []string{"spec.forProvider.size"}, text: "the stored values are kept: Drift: changing spec.forProvider.region"},
 		"ComposedAlone": {reason: "at rest it is a write without a change, so that the composite settles", mods: []fx.Mod{region("us")},
-			want: ReasonNoChange, kept: true, text: "held before the last intent"},
-		"ComposedWhole": {reason: "more paths than are remembered", mods: mixed, held: &Held{Whole: true}, want: ReasonNoChange, kept: true},
-		"ComposedRefuse": {reason: "the policy refuses", mods: mixed, causes: v1alpha1.MixedCausesRefuse, want: ReasonDrift,
+			want: outcome.ReasonNoChange, kept: true, text: "held before the last intent"},
+		"ComposedWhole": {reason: "more paths than are remembered", mods: mixed, held: &Held{Whole: true}, want: outcome.ReasonNoChange, kept: true},
+		"ComposedRefuse": {reason: "the policy refuses", mods: mixed, causes: v1alpha1.MixedCausesRefuse, want: outcome.ReasonDrift,
 			text: "changing spec.forProvider.region of Instance inst"},
-		"ComposedAdmit": {reason: "the policy admits", mods: mixed, causes: v1alpha1.MixedCausesAdmit, want: ReasonExpected,
+		"ComposedAdmit": {reason: "the policy admits", mods: mixed, causes: v1alpha1.MixedCausesAdmit, want: outcome.ReasonExpected,
 			passes: []string{"spec.forProvider.region", "spec.forProvider.size"}, text: "passes with both causes"},
-		"AdmitAlone": {reason: "what is not mixed is drift", mods: []fx.Mod{region("us")}, causes: v1alpha1.MixedCausesAdmit, want: ReasonDrift},
-		"AdmitRejected": {reason: "a rejection holds", mods: mixed, causes: v1alpha1.MixedCausesAdmit, want: ReasonRejected,
+		"AdmitAlone": {reason: "what is not mixed is drift", mods: []fx.Mod{region("us")}, causes: v1alpha1.MixedCausesAdmit, want: outcome.ReasonDrift},
+		"AdmitRejected": {reason: "a rejection holds", mods: mixed, causes: v1alpha1.MixedCausesAdmit, want: outcome.ReasonRejected,
 			xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}},
-		"Other": {reason: "another controller might write repeatedly", mods: mixed, by: other, want: ReasonDrift,
+		"Other": {reason: "another controller might write repeatedly", mods: mixed, by: other, want: outcome.ReasonDrift,
 			text: "the same write has what the intent causes"},
-		"OtherHold": {reason: "unless the policy holds", mods: mixed, by: other, causes: v1alpha1.MixedCausesHold, want: ReasonExpected, kept: true,
+		"OtherHold": {reason: "unless the policy holds", mods: mixed, by: other, causes: v1alpha1.MixedCausesHold, want: outcome.ReasonExpected, kept: true,
 			passes: []string{"spec.forProvider.size"}},
-		"OtherAdmit": {reason: "or admits", mods: mixed, by: other, causes: v1alpha1.MixedCausesAdmit, want: ReasonExpected,
+		"OtherAdmit": {reason: "or admits", mods: mixed, by: other, causes: v1alpha1.MixedCausesAdmit, want: outcome.ReasonExpected,
 			passes: []string{"spec.forProvider.region", "spec.forProvider.size"}},
-		"OtherAlone": {reason: "what is not mixed is drift", mods: []fx.Mod{region("us")}, by: other, want: ReasonDrift},
-		"Rejected": {reason: "a rejection is kept as well", mods: mixed, want: ReasonExpected, kept: true, passes: []string{"spec.forProvider.size"},
+		"OtherAlone": {reason: "what is not mixed is drift", mods: []fx.Mod{region("us")}, by: other, want: outcome.ReasonDrift},
+		"Rejected": {reason: "a rejection is kept as well", mods: mixed, want: outcome.ReasonExpected, kept: true, passes: []string{"spec.forProvider.size"},
 			xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}},
-		"Approved": {reason: "by its id", mods: mixed, xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "always")}, want: ReasonApproved,
+		"Approved": {reason: "by its id", mods: mixed, xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "always")}, want: outcome.ReasonApproved,
 			passes: []string{"spec.forProvider.region", "spec.forProvider.size"}},
 		"ApprovedAlone": {reason: "by its id", mods: []fx.Mod{region("us")}, xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "always")},
-			want: ReasonApproved, passes: []string{"spec.forProvider.region"}},
-		"Log": {reason: "all of it passes", mods: mixed, log: true, want: ReasonDriftLogged, text: "drift: ",
+			want: outcome.ReasonApproved, passes: []string{"spec.forProvider.region"}},
+		"Log": {reason: "all of it passes", mods: mixed, log: true, want: outcome.ReasonDriftLogged, text: "drift: ",
 			passes: []string{"spec.forProvider.region", "spec.forProvider.size"}},
-		"LogAlone": {reason: "all of it passes", mods: []fx.Mod{region("us")}, log: true, want: ReasonDriftLogged, passes: []string{"spec.forProvider.region"}},
+		"LogAlone": {reason: "all of it passes", mods: []fx.Mod{region("us")}, log: true, want: outcome.ReasonDriftLogged, passes: []string{"spec.forProvider.region"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +122,7 @@ func TestHeldMixedCauses(t *testing.T) {
 			after := req.Object
 			if d.Held != nil {
 				after = d.Rest
-				r, rejected := d.Held.Report, d.Held.Reason == ReasonRejected
+				r, rejected := d.Held.Report, d.Held.Reason == outcome.ReasonRejected
 				if r == nil != rejected || r != nil && (!r.Separated || len(r.Held.Drift) == 0) {
 					t.Errorf("%s: report %+v", tc.reason, r)
 				}
@@ -147,36 +149,36 @@ func TestHeldBefore(t *testing.T) {
 		held    *Held
 		options func(*Options)
 		by      func(*Request) *Request
-		want    Reason
+		want    outcome.Reason
 		// part is the reason for which the held part is refused.
-		part   Reason
+		part   outcome.Reason
 		before bool
 		warns  string
 	}{
-		"Alone": {reason: "an intent that changes nothing of it does not allow it", mods: []fx.Mod{region("us")}, held: held, want: ReasonDrift, before: true,
+		"Alone": {reason: "an intent that changes nothing of it does not allow it", mods: []fx.Mod{region("us")}, held: held, want: outcome.ReasonDrift, before: true,
 			by: asFunction},
 		"Mixed": {reason: "what the intent causes passes, the rest is refused", mods: []fx.Mod{region("us"), fx.Resize("l")}, held: held,
-			want: ReasonExpected, part: ReasonDrift},
-		"Caused":  {reason: "a path that was not held", mods: []fx.Mod{fx.Resize("l")}, held: held, want: ReasonExpected},
-		"Unknown": {reason: "nothing was held", mods: []fx.Mod{region("us"), fx.Resize("l")}, want: ReasonExpected},
-		"Both": {reason: "the intent causes another value", mods: []fx.Mod{region("ap"), fx.Resize("l")}, held: held, want: ReasonExpected,
+			want: outcome.ReasonExpected, part: outcome.ReasonDrift},
+		"Caused":  {reason: "a path that was not held", mods: []fx.Mod{fx.Resize("l")}, held: held, want: outcome.ReasonExpected},
+		"Unknown": {reason: "nothing was held", mods: []fx.Mod{region("us"), fx.Resize("l")}, want: outcome.ReasonExpected},
+		"Both": {reason: "the intent causes another value", mods: []fx.Mod{region("ap"), fx.Resize("l")}, held: held, want: outcome.ReasonExpected,
 			warns: "passes with both causes"},
 		"Whole": {reason: "more paths than are remembered", mods: []fx.Mod{region("ap"), fx.Resize("l")}, held: &Held{Whole: true},
-			want: ReasonDrift, before: true, by: asFunction},
+			want: outcome.ReasonDrift, before: true, by: asFunction},
 		"Approved": {reason: "the id of the held paths approves them within a larger change", xr: []fx.Mod{approve("always")},
-			mods: []fx.Mod{region("us"), fx.Resize("l")}, held: held, want: ReasonApproved},
-		"ApprovedAlone": {reason: "and alone", xr: []fx.Mod{approve("always")}, mods: []fx.Mod{region("us")}, held: held, want: ReasonApproved},
+			mods: []fx.Mod{region("us"), fx.Resize("l")}, held: held, want: outcome.ReasonApproved},
+		"ApprovedAlone": {reason: "and alone", xr: []fx.Mod{approve("always")}, mods: []fx.Mod{region("us")}, held: held, want: outcome.ReasonApproved},
 		"ApprovedEarlier": {reason: "an approval from since it was first held", xr: []fx.Mod{given("5")},
-			mods: []fx.Mod{region("us"), fx.Resize("l")}, held: held, want: ReasonApproved},
+			mods: []fx.Mod{region("us"), fx.Resize("l")}, held: held, want: outcome.ReasonApproved},
 		"ApprovedTooEarly": {reason: "one from before that", xr: []fx.Mod{given("4")}, mods: []fx.Mod{region("us"), fx.Resize("l")}, held: held,
-			want: ReasonExpected, part: ReasonDrift},
+			want: outcome.ReasonExpected, part: outcome.ReasonDrift},
 		"Rejected": {reason: "a rejection holds for the part", xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyRejections, rejectAll)},
-			mods: []fx.Mod{region("us"), fx.Resize("l")}, held: held, want: ReasonExpected, part: ReasonRejected},
+			mods: []fx.Mod{region("us"), fx.Resize("l")}, held: held, want: outcome.ReasonExpected, part: outcome.ReasonRejected},
 		"Frozen": {reason: "a freeze holds everything", xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFreeze, freezeValue)},
-			mods: []fx.Mod{region("us"), fx.Resize("l")}, held: held, want: ReasonFrozen},
-		"Log": {reason: "both pass, as drift", mods: []fx.Mod{region("us"), fx.Resize("l")}, held: held, want: ReasonDriftLogged,
+			mods: []fx.Mod{region("us"), fx.Resize("l")}, held: held, want: outcome.ReasonFrozen},
+		"Log": {reason: "both pass, as drift", mods: []fx.Mod{region("us"), fx.Resize("l")}, held: held, want: outcome.ReasonDriftLogged,
 			options: func(o *Options) { o.DefaultMode = v1alpha1.ModeLog }, warns: "drift: "},
-		"User": {reason: "another user's change is an intent of its own", mods: []fx.Mod{region("us")}, held: held, want: ReasonNewOrigin,
+		"User": {reason: "another user's change is an intent of its own", mods: []fx.Mod{region("us")}, held: held, want: outcome.ReasonNewOrigin,
 			by: func(r *Request) *Request { return by(r, fx.Alice, "kubectl") }},
 	}
 	for name, tc := range cases {
@@ -212,7 +214,7 @@ func TestHeldBefore(t *testing.T) {
 			if diff := change.Paths(change.Diff(fx.Instance().Object, d.Rest.Object, false)); !cmp.Equal(diff, []string{"spec.forProvider.size"}) {
 				t.Errorf("%s: the rest changes %v", tc.reason, diff)
 			}
-			if d.Class != ClassExpected || len(d.Trace) < 2 {
+			if d.Class != outcome.ClassExpected || len(d.Trace) < 2 {
 				t.Errorf("%s: class %s, trace %s", tc.reason, d.Class, d.Trace)
 			}
 		})
@@ -232,18 +234,18 @@ func TestHeldStored(t *testing.T) {
 		old    *unstructured.Unstructured
 		mods   []fx.Mod
 		by     func(*Request) *Request
-		want   Reason
+		want   outcome.Reason
 	}{
-		"Stale":     {reason: "it has what is held", mods: []fx.Mod{region("us"), fx.Resize("l"), forget}, want: ReasonDrift},
-		"Separated": {reason: "it has not", mods: []fx.Mod{fx.Resize("l")}, want: ReasonExpected},
-		"Caused":    {reason: "the intent causes another value", mods: []fx.Mod{region("ap"), forget}, want: ReasonExpected},
+		"Stale":     {reason: "it has what is held", mods: []fx.Mod{region("us"), fx.Resize("l"), forget}, want: outcome.ReasonDrift},
+		"Separated": {reason: "it has not", mods: []fx.Mod{fx.Resize("l")}, want: outcome.ReasonExpected},
+		"Caused":    {reason: "the intent causes another value", mods: []fx.Mod{region("ap"), forget}, want: outcome.ReasonExpected},
 		"Approved": {reason: "by the id", xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "always")},
-			mods: []fx.Mod{region("us"), fx.Resize("l"), forget}, want: ReasonApproved},
+			mods: []fx.Mod{region("us"), fx.Resize("l"), forget}, want: outcome.ReasonApproved},
 		"Frozen": {reason: "a freeze is no drift", old: fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyHeld,
-			`{"reason":"Frozen","operation":"UPDATE"}`)), mods: []fx.Mod{region("us"), forget}, want: ReasonExpected},
+			`{"reason":"Frozen","operation":"UPDATE"}`)), mods: []fx.Mod{region("us"), forget}, want: outcome.ReasonExpected},
 		"Unreadable": {reason: "what does not parse holds nothing", old: fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyHeld, `{`)),
-			mods: []fx.Mod{region("us"), forget}, want: ReasonExpected},
-		"User": {reason: "a user's change is an intent", mods: []fx.Mod{region("us")}, want: ReasonNewOrigin,
+			mods: []fx.Mod{region("us"), forget}, want: outcome.ReasonExpected},
+		"User": {reason: "a user's change is an intent", mods: []fx.Mod{region("us")}, want: outcome.ReasonNewOrigin,
 			by: func(r *Request) *Request { return by(r, fx.Alice, "kubectl") }},
 	}
 	for name, tc := range cases {
@@ -260,7 +262,7 @@ func TestHeldStored(t *testing.T) {
 			if err != nil || d.Reason != tc.want || d.Held != nil {
 				t.Fatalf("%s: got %s, %v: %s", tc.reason, d.Reason, err, d.Message)
 			}
-			if !d.Allowed && (d.ID != id || d.Code != codeComposed || d.Report == nil) {
+			if !d.Allowed && (d.ID != id || d.Code != outcome.CodeComposed || d.Report == nil) {
 				t.Errorf("%s: id %s, code %d, report %v", tc.reason, d.ID, d.Code, d.Report)
 			}
 		})

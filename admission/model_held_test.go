@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -132,7 +134,7 @@ func (m *model) refusedBefore(key string, req *Request, d Decision) {
 	}
 	maps.DeleteFunc(wants, func(path, value string) bool { return now[path] != value })
 	stale := identity.Annotation(req.OldObject, v1alpha1.AnnotationKeyHeld) != "" // the function's own, which Crossplane composes again
-	if d.Before && !d.Allowed && d.Reason == ReasonDrift && !stale && m.governed == nil {
+	if d.Before && !d.Allowed && d.Reason == outcome.ReasonDrift && !stale && m.governed == nil {
 		m.fail("%s: refused while the XR works on an intent, so that it does not settle: %s", key, d.Message)
 	}
 	refused := d.Drift
@@ -160,7 +162,7 @@ func (m *model) checkWants(key string, req *Request, d Decision, after *unstruct
 	uid := string(req.OldObject.GetUID())
 	wants := m.wants[uid]
 	own := trace.Of(after.GetAnnotations()).Own()
-	approved := own != nil && own.Approval != nil && d.Reason == ReasonApproved
+	approved := own != nil && own.Approval != nil && d.Reason == outcome.ReasonApproved
 	for path, value := range leavesOf(req.OldObject, after) {
 		if wants[path] == value && !approved {
 			m.fail("%s: %s passes (%s), which was held and is not approved", key, path, d.Reason)
@@ -170,7 +172,7 @@ func (m *model) checkWants(key string, req *Request, d Decision, after *unstruct
 }
 
 // passesAlways are the reasons for which what was held passes.
-var passesAlways = map[Reason]bool{ReasonInitializing: true, ReasonParentDeleted: true, ReasonBeingDeleted: true}
+var passesAlways = map[outcome.Reason]bool{outcome.ReasonInitializing: true, outcome.ReasonParentDeleted: true, outcome.ReasonBeingDeleted: true}
 
 // arrived: (j) at rest, what intents changed has arrived, but for what is held (KR-05-56).
 func (m *model) arrived() {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -119,10 +121,10 @@ func (m *model) admitted(key string, user subject.User, req *Request, d Decision
 			}
 		}
 	}
-	if m.mode == v1alpha1.ModeEnforce && d.Class == ClassDrift && d.Reason != ReasonApproved && d.Reason != ReasonInitializing && d.Reason != ReasonParentDeleted {
+	if m.mode == v1alpha1.ModeEnforce && d.Class == outcome.ClassDrift && d.Reason != outcome.ReasonApproved && d.Reason != outcome.ReasonInitializing && d.Reason != outcome.ReasonParentDeleted {
 		m.fail("%s: drift by %s passes for %s", key, user.Name, d.Reason)
 	}
-	if req.Operation == Update && user.Name == fx.Crossplane.Name && d.Reason == ReasonExpected {
+	if req.Operation == Update && user.Name == fx.Crossplane.Name && d.Reason == outcome.ReasonExpected {
 		m.checkHeld(key, req.OldObject, after)
 	}
 	if len(d.Trace) == 0 || d.Trace.Own().Approval == nil || d.Trace.Own().Approval.Mode != v1alpha1.ApprovalOnce {

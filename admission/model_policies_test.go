@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/kausality-io/function-kausality/admission/identity"
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
@@ -159,7 +161,7 @@ func (m *model) claimXR() {
 }
 
 // approveByPolicy writes what the webhook does on behalf of a policy.
-func (m *model) approveByPolicy(a *ApproveEffect) {
+func (m *model) approveByPolicy(a *outcome.ApproveEffect) {
 	key := m.keyOf(a.Holder)
 	o := m.get(key)
 	if o == nil || o.GetUID() != a.Holder.UID || o.GetAnnotations()[a.Key] != "" {
@@ -214,7 +216,7 @@ func (m *model) ruled(key string, req *Request, d Decision, result *unstructured
 		return
 	}
 	m.travelled(key, result)
-	if m.governed == nil || d.Reason != ReasonExpected {
+	if m.governed == nil || d.Reason != outcome.ReasonExpected {
 		m.unopened(key, req, d)
 		return
 	}
@@ -306,7 +308,7 @@ func (m *model) pruned(key string, req *Request, d Decision, result *unstructure
 	if req.OldObject == nil {
 		return
 	}
-	if d.Class == ClassNone || d.Class == ClassSelf {
+	if d.Class == outcome.ClassNone || d.Class == outcome.ClassSelf {
 		if was, is := identity.Annotation(req.OldObject, v1alpha1.AnnotationKeyAllowances), identity.Annotation(result, v1alpha1.AnnotationKeyAllowances); was != is {
 			m.fail("%s: a %s write makes allowances %q of %q", key, d.Class, is, was)
 		}
@@ -363,7 +365,7 @@ func opens(req *Request, d Decision) bool {
 
 // unopened: (m) under policies, a person's change of an MR opens no gate.
 func (m *model) unopened(key string, req *Request, d Decision) {
-	if m.governed != nil && d.Reason == ReasonNewOrigin && opens(req, d) {
+	if m.governed != nil && d.Reason == outcome.ReasonNewOrigin && opens(req, d) {
 		m.fail("%s: the gate opens for %v by a change that no policy allows outside", key, d.Gate.Verbs)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -57,7 +59,7 @@ func BenchmarkPolicies(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				d, err := e.Evaluate(b.Context(), req)
-				if err != nil || d.Reason != ReasonExpected || d.Gate == nil {
+				if err != nil || d.Reason != outcome.ReasonExpected || d.Gate == nil {
 					b.Fatalf("got %v, %s: %s", err, d.Reason, d.Message)
 				}
 			}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -44,17 +46,17 @@ func TestDocumentation(t *testing.T) {
 		d := fx.With(deployment(), fx.Unannotate("approved-by"))
 		rs := replicaSet(d)
 		p := newPlay(t, example("deployment"), d, rs, pod(rs, "foo-abc-1"))
-		p.want(p.update(hans, "kubectl", "foo", fx.Set(int64(1), "spec", "replicas")), ReasonNoParent)
+		p.want(p.update(hans, "kubectl", "foo", fx.Set(int64(1), "spec", "replicas")), outcome.ReasonNoParent)
 		p.holds("foo", docs["result deployment"])
-		p.want(p.update(fx.Deployer, "", "foo-abc", fx.Set(int64(1), "spec", "replicas")), ReasonExpected)
+		p.want(p.update(fx.Deployer, "", "foo-abc", fx.Set(int64(1), "spec", "replicas")), outcome.ReasonExpected)
 		p.holds("foo-abc", docs["result replicaset"])
-		p.want(p.remove(replicaset, "foo-abc-1"), ReasonExpected)
+		p.want(p.remove(replicaset, "foo-abc-1"), outcome.ReasonExpected)
 
 		d = fx.With(d, fx.Unannotate("jira"))
 		p = newPlay(t, example("deployment"), d, replicaSet(d))
 		p.want(p.update(hans, "kubectl", "foo", func(o *unstructured.Unstructured) {
 			_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"name": "app", "image": "app:2"}}, "spec", "template", "spec", "containers")
-		}), ReasonNoParent)
+		}), outcome.ReasonNoParent)
 		created := fx.With(replicaSet(d), func(o *unstructured.Unstructured) {
 			o.SetAnnotations(nil)
 			o.SetUID("")
@@ -62,7 +64,7 @@ func TestDocumentation(t *testing.T) {
 			o.SetName("foo-def")
 		})
 		refused := p.create(fx.Deployer, "", created)
-		p.want(refused, ReasonAllowanceMissing)
+		p.want(refused, outcome.ReasonAllowanceMissing)
 		if !strings.Contains(refused.Message, "creating ReplicaSet default/foo-def by system:serviceaccount:kube-system:deployment-controller "+
 			"is not allowed: no allowance on Deployment default/foo covers create (AllowancePolicy deployments)") {
 			t.Errorf("message %q", refused.Message)
@@ -71,10 +73,10 @@ func TestDocumentation(t *testing.T) {
 	t.Run("claim", func(t *testing.T) {
 		xr := xdatabase()
 		p := newPlay(t, example("claim"), claim(), xr, rdsInstance(xr))
-		p.want(p.update(hans, "kubectl", "my-database", fx.Set("large", "spec", "size")), ReasonNoParent)
-		p.want(p.update(fx.Crossplane, managerXR, "my-database-xyz", fx.Set("large", "spec", "size")), ReasonExpected)
+		p.want(p.update(hans, "kubectl", "my-database", fx.Set("large", "spec", "size")), outcome.ReasonNoParent)
+		p.want(p.update(fx.Crossplane, managerXR, "my-database-xyz", fx.Set("large", "spec", "size")), outcome.ReasonExpected)
 		d := p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", setClass("db.t3.large"))
-		p.want(d, ReasonExpected)
+		p.want(d, outcome.ReasonExpected)
 		if d.Gate == nil || d.Gate.State != v1alpha1.GateOpen {
 			t.Errorf("gate %+v", d.Gate)
 		}
@@ -85,15 +87,15 @@ func TestDocumentation(t *testing.T) {
 			fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b1"))
 		p := newPlay(t, example("upgrade"), claim(), xr, bronze)
 		p.e.World = &builder{memoryWorld: p.w, build: allowance.Build{Fingerprint: "b2", Images: []string{"xpkg.example.org/crossplane:v2.3.1"}}}
-		p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", fx.Set("gold", "spec", "forProvider", "tags", "tier")), ReasonUpgraded)
-		p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", fx.Set("silver", "spec", "forProvider", "tags", "tier")), ReasonDrift)
+		p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", fx.Set("gold", "spec", "forProvider", "tags", "tier")), outcome.ReasonUpgraded)
+		p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", fx.Set("silver", "spec", "forProvider", "tags", "tier")), outcome.ReasonDrift)
 	})
 	t.Run("exception", func(t *testing.T) {
 		xr := xdatabase()
 		dev := fx.With(rdsInstance(xr), func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"env": "dev"}) })
 		p := newPlay(t, example("exception"), claim(), xr, dev)
-		p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", setClass("db.m5.large")), ReasonDrift)
-		p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", setClass("db.t3.large")), ReasonExcepted)
+		p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", setClass("db.m5.large")), outcome.ReasonDrift)
+		p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", setClass("db.t3.large")), outcome.ReasonExcepted)
 	})
 	t.Run("autoscaler", func(t *testing.T) {
 		xr := xdatabase()
@@ -112,8 +114,8 @@ func TestDocumentation(t *testing.T) {
 		scaled := func(n int64) Decision {
 			return p.update(scaler, "kube-controller-manager", "foo", fx.Set(n, "spec", "replicas"))
 		}
-		p.want(scaled(11), ReasonDrift)
-		p.want(scaled(7), ReasonExcepted)
-		p.want(p.update(hans, "kubectl", "foo", fx.Set(int64(8), "spec", "replicas")), ReasonDrift)
+		p.want(scaled(11), outcome.ReasonDrift)
+		p.want(scaled(7), outcome.ReasonExcepted)
+		p.want(p.update(hans, "kubectl", "foo", fx.Set(int64(8), "spec", "replicas")), outcome.ReasonDrift)
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
 	"github.com/google/go-cmp/cmp"
@@ -127,8 +129,8 @@ func TestDeploymentReplicaSetPod(t *testing.T) {
 	rs := replicaSet(d)
 	p := newPlay(t, policySet(t, deploymentPolicy, replicaSetPolicy), d, rs, pod(rs, "foo-abc-1"), pod(rs, "foo-abc-2"))
 
-	p.want(p.remove(replicaset, "foo-abc-2"), ReasonDrift) // it was not scaled
-	p.want(p.update(hans, "kubectl", "foo", fx.Set(int64(1), "spec", "replicas")), ReasonNoParent)
+	p.want(p.remove(replicaset, "foo-abc-2"), outcome.ReasonDrift) // it was not scaled
+	p.want(p.update(hans, "kubectl", "foo", fx.Set(int64(1), "spec", "replicas")), outcome.ReasonNoParent)
 	p.holds("foo", `
 - apiVersion: apps/v1
   kind: ReplicaSet
@@ -144,8 +146,8 @@ func TestDeploymentReplicaSetPod(t *testing.T) {
     field: spec.replicas
     attestations: {"metadata.annotations[jira]": INFRA-23232, "metadata.annotations[approved-by]": alice@example.com}
 `)
-	p.want(p.update(fx.Deployer, "", "foo-abc", fx.Set("app:evil", "spec", "template", "note")), ReasonAllowanceMissing)
-	p.want(p.update(fx.Deployer, "", "foo-abc", fx.Set(int64(1), "spec", "replicas")), ReasonExpected)
+	p.want(p.update(fx.Deployer, "", "foo-abc", fx.Set("app:evil", "spec", "template", "note")), outcome.ReasonAllowanceMissing)
+	p.want(p.update(fx.Deployer, "", "foo-abc", fx.Set(int64(1), "spec", "replicas")), outcome.ReasonExpected)
 	p.holds("foo-abc", `
 - kind: Pod
   relation: ControllerChild
@@ -160,13 +162,13 @@ func TestDeploymentReplicaSetPod(t *testing.T) {
     attestations: {"metadata.annotations[jira]": INFRA-23232, "metadata.annotations[approved-by]": alice@example.com}
   - {kind: ReplicaSet, name: foo-abc, generation: 14, field: spec.replicas}
 `)
-	p.want(p.remove(replicaset, "foo-abc-2"), ReasonExpected)
-	p.want(p.update(replicaset, "", "foo-abc-1", fx.Set("x", "spec", "note")), ReasonAllowanceMissing)
+	p.want(p.remove(replicaset, "foo-abc-2"), outcome.ReasonExpected)
+	p.want(p.update(replicaset, "", "foo-abc-1", fx.Set("x", "spec", "note")), outcome.ReasonAllowanceMissing)
 
 	// Settled, they are consumed; the next write prunes them.
 	p.settle("foo", "foo-abc")
-	p.want(p.remove(replicaset, "foo-abc-1"), ReasonDrift)
-	p.want(p.update(hans, "kubectl", "foo", fx.Set("app:2", "spec", "template", "spec", "note")), ReasonNoParent)
+	p.want(p.remove(replicaset, "foo-abc-1"), outcome.ReasonDrift)
+	p.want(p.update(hans, "kubectl", "foo", fx.Set("app:2", "spec", "template", "spec", "note")), outcome.ReasonNoParent)
 	p.holds("foo", `null`)
 }
 
@@ -183,14 +185,14 @@ func TestImagesByIndex(t *testing.T) {
 		}
 		return fx.Set(list, "spec", "template", "spec", "containers")
 	}
-	p.want(p.update(hans, "kubectl", "foo", containers("app:1", "proxy:2")), ReasonNoParent)
+	p.want(p.update(hans, "kubectl", "foo", containers("app:1", "proxy:2")), outcome.ReasonNoParent)
 	entries := p.objects["foo"].GetAnnotations()[v1alpha1.AnnotationKeyAllowances]
 	if !strings.Contains(entries, `"field":"spec.template.spec.containers[1].image"`) {
 		t.Errorf("no concrete index: %s", entries)
 	}
-	p.want(p.update(fx.Deployer, "", "foo-abc", containers("init:1", "app:1", "proxy:2")), ReasonExpected)
+	p.want(p.update(fx.Deployer, "", "foo-abc", containers("init:1", "app:1", "proxy:2")), outcome.ReasonExpected)
 	dec := p.update(fx.Deployer, "", "foo-abc", containers("init:1", "app:1", "proxy:3"), fx.Set("x", "spec", "strategy"))
-	p.want(dec, ReasonAllowanceMissing)
+	p.want(dec, outcome.ReasonAllowanceMissing)
 	if !strings.Contains(dec.Message, "no allowance on Deployment default/foo covers spec.strategy (AllowancePolicy deployment-policy)") {
 		t.Errorf("message: %s", dec.Message)
 	}
@@ -203,7 +205,7 @@ func TestConditionThatIsNotMet(t *testing.T) {
 	p.want(p.update(hans, "kubectl", "foo", func(o *unstructured.Unstructured) {
 		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"name": "app", "image": "app:2"}, map[string]any{"name": "proxy",
 			"image": "proxy:1"}}, "spec", "template", "spec", "containers")
-	}), ReasonNoParent)
+	}), outcome.ReasonNoParent)
 	p.holds("foo", `null`)
 	d = fx.With(deployment(), func(o *unstructured.Unstructured) { o.SetLabels(nil) })
 	p.store(d)
@@ -371,14 +373,14 @@ func TestClaimToCloud(t *testing.T) {
 			xr := xdatabase()
 			p := newPlay(t, policySet(t, policies...), claim(), xr, rdsInstance(xr))
 
-			p.want(p.update(hans, "kubectl", "my-database", fx.Set("large", "spec", "size")), ReasonNoParent)
+			p.want(p.update(hans, "kubectl", "my-database", fx.Set("large", "spec", "size")), outcome.ReasonNoParent)
 			if name == "full" { // one rule of the shorthand allows both
-				p.want(p.update(fx.Crossplane, managerXR, "my-database-xyz", fx.Set("large", "spec", "size"), fx.Set("mysql", "spec", "engine")), ReasonAllowanceMissing)
+				p.want(p.update(fx.Crossplane, managerXR, "my-database-xyz", fx.Set("large", "spec", "size"), fx.Set("mysql", "spec", "engine")), outcome.ReasonAllowanceMissing)
 			}
-			p.want(p.update(fx.Crossplane, managerXR, "my-database-xyz", fx.Set("large", "spec", "size")), ReasonExpected)
-			p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", fx.Set("mysql", "spec", "forProvider", "engine")), ReasonAllowanceMissing)
+			p.want(p.update(fx.Crossplane, managerXR, "my-database-xyz", fx.Set("large", "spec", "size")), outcome.ReasonExpected)
+			p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", fx.Set("mysql", "spec", "forProvider", "engine")), outcome.ReasonAllowanceMissing)
 			d := p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", fx.Set("db.t3.large", "spec", "forProvider", "instanceClass"))
-			p.want(d, ReasonExpected)
+			p.want(d, outcome.ReasonExpected)
 			external := `
 - relation: External
   verbs: [Update]
@@ -409,20 +411,20 @@ func TestEngineStopsWithoutAllowRecreate(t *testing.T) {
 			p := newPlay(t, policySet(t, policies...), claim(), xr, rdsInstance(xr))
 			engine := fx.Set("mysql", "spec", "forProvider", "engine")
 
-			p.want(p.update(hans, "kubectl", "my-database", fx.Set("mysql", "spec", "engine")), ReasonNoParent)
-			p.want(p.update(fx.Crossplane, managerXR, "my-database-xyz", fx.Set("mysql", "spec", "engine")), ReasonExpected)
+			p.want(p.update(hans, "kubectl", "my-database", fx.Set("mysql", "spec", "engine")), outcome.ReasonNoParent)
+			p.want(p.update(fx.Crossplane, managerXR, "my-database-xyz", fx.Set("mysql", "spec", "engine")), outcome.ReasonExpected)
 			p.holds("my-database-xyz", `null`)
-			p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", engine), ReasonAllowanceMissing)
+			p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", engine), outcome.ReasonAllowanceMissing)
 
 			p = newPlay(t, policySet(t, policies...), claim(), fx.With(xr, fx.Annotate("allow-recreate", "true")), rdsInstance(xr))
-			p.want(p.update(hans, "kubectl", "my-database", fx.Set("mysql", "spec", "engine")), ReasonNoParent)
-			p.want(p.update(fx.Crossplane, managerXR, "my-database-xyz", fx.Set("mysql", "spec", "engine")), ReasonExpected)
+			p.want(p.update(hans, "kubectl", "my-database", fx.Set("mysql", "spec", "engine")), outcome.ReasonNoParent)
+			p.want(p.update(fx.Crossplane, managerXR, "my-database-xyz", fx.Set("mysql", "spec", "engine")), outcome.ReasonExpected)
 			d := p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", engine)
-			p.want(d, ReasonExpected)
+			p.want(d, outcome.ReasonExpected)
 			if d.Gate == nil || !cmp.Equal(d.Gate.Verbs, []v1alpha1.Verb{"Create", "Delete"}) {
 				t.Errorf("gate %+v", d.Gate)
 			}
-			p.want(p.remove(fx.Crossplane, "my-database-xyz-rds"), ReasonExpected) // permits deleting it ...
+			p.want(p.remove(fx.Crossplane, "my-database-xyz-rds"), outcome.ReasonExpected) // permits deleting it ...
 			created := fx.With(rdsInstance(xr), fx.Policies("*"), engine, func(o *unstructured.Unstructured) {
 				o.SetAnnotations(nil)
 				o.SetUID("")
@@ -430,7 +432,7 @@ func TestEngineStopsWithoutAllowRecreate(t *testing.T) {
 				o.SetName("my-database-xyz-2")
 			})
 			d = p.create(fx.Crossplane, managerMR, created) // ... and its creation again
-			p.want(d, ReasonExpected)
+			p.want(d, outcome.ReasonExpected)
 			if d.Gate == nil || d.Gate.State != v1alpha1.GateOpen {
 				t.Errorf("gate of the new one %+v", d.Gate)
 			}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
 	"github.com/google/go-cmp/cmp"
@@ -65,82 +67,82 @@ func TestSections(t *testing.T) {
 		policies []string
 		xr       []fx.Mod
 		do       func(*play) Decision
-		want     Reason
+		want     outcome.Reason
 		names    string
 		gate     v1alpha1.GateState
 	}{
 		{reason: "initializing omitted: everything", policies: []string{xrPolicy("p", "rules: []")}, xr: []fx.Mod{initializingXR},
-			do: create, want: ReasonInitializing, gate: v1alpha1.GateOpen},
+			do: create, want: outcome.ReasonInitializing, gate: v1alpha1.GateOpen},
 		{reason: "initializing with External Create opens the gate",
 			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create]}, {relation: External, verbs: [Create]}]}`)},
-			xr:       []fx.Mod{initializingXR}, do: create, want: ReasonInitializing, gate: v1alpha1.GateOpen},
+			xr:       []fx.Mod{initializingXR}, do: create, want: outcome.ReasonInitializing, gate: v1alpha1.GateOpen},
 		{reason: "initializing without External leaves it closed",
 			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create]}]}`)}, xr: []fx.Mod{initializingXR},
-			do: create, want: ReasonInitializing},
+			do: create, want: outcome.ReasonInitializing},
 		{reason: "mutations of initializing cover updates",
 			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create], mutations: [{jsonPath: "*", `+
 				`verbs: [Insert, Mutate]}]}]}`)},
-			xr: []fx.Mod{initializingXR}, do: update, want: ReasonInitializing},
+			xr: []fx.Mod{initializingXR}, do: update, want: outcome.ReasonInitializing},
 		{reason: "without mutations Create is no Update",
 			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create]}]}`)}, xr: []fx.Mod{initializingXR},
-			do: update, want: ReasonAllowanceMissing,
+			do: update, want: outcome.ReasonAllowanceMissing,
 			names: "initializes, and neither section initializing of AllowancePolicy p nor an allowance on it allows spec.forProvider.instanceClass"},
 		{reason: "initializing does not delete",
 			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create, Update]}]}`)},
-			xr:       []fx.Mod{initializingXR}, do: remove, want: ReasonAllowanceMissing, names: "allows delete"},
+			xr:       []fx.Mod{initializingXR}, do: remove, want: outcome.ReasonAllowanceMissing, names: "allows delete"},
 		{reason: "what either policy allows is allowed",
 			policies: []string{xrPolicy("p", `initializing: {allow: []}`), xrPolicy("q", `initializing: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
-			xr:       []fx.Mod{initializingXR}, do: remove, want: ReasonInitializing},
+			xr:       []fx.Mod{initializingXR}, do: remove, want: outcome.ReasonInitializing},
 		{reason: "another target",
 			policies: []string{xrPolicy("p", `initializing: {allow: [{target: {apiGroup: other.example.org, kind: RDSInstance}, relation: `+
 				`ControllerChild, verbs: ["*"]}]}`)},
-			xr: []fx.Mod{initializingXR}, do: create, want: ReasonAllowanceMissing},
+			xr: []fx.Mod{initializingXR}, do: create, want: outcome.ReasonAllowanceMissing},
 		{reason: "by an expression it no longer initializes",
 			policies: []string{xrPolicy("p", `initializing: {when: "object.metadata.name == 'other'", allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
-			xr:       []fx.Mod{initializingXR}, do: create, want: ReasonAllowanceMissing},
+			xr:       []fx.Mod{initializingXR}, do: create, want: outcome.ReasonAllowanceMissing},
 		{reason: "by an expression it still does",
 			policies: []string{xrPolicy("p", `initializing: {when: "!has(object.status.observedGeneration)", allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
-			xr:       []fx.Mod{newIntent}, do: create, want: ReasonInitializing},
+			xr:       []fx.Mod{newIntent}, do: create, want: outcome.ReasonInitializing},
 		{reason: "an expression that fails counts as initialized",
 			policies: []string{xrPolicy("p", `initializing: {when: "object.spec.nothing == 1", allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
-			xr:       []fx.Mod{initializingXR}, do: create, want: ReasonAllowanceMissing},
+			xr:       []fx.Mod{initializingXR}, do: create, want: outcome.ReasonAllowanceMissing},
 
 		{reason: "deleting omitted: children may be deleted", policies: []string{xrPolicy("p", "rules: []")}, xr: []fx.Mod{beingDeleted},
-			do: remove, want: ReasonParentDeleted},
+			do: remove, want: outcome.ReasonParentDeleted},
 		{reason: "deleting allows it",
 			policies: []string{xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)}, xr: []fx.Mod{beingDeleted}, do: remove,
-			want: ReasonParentDeleted},
+			want: outcome.ReasonParentDeleted},
 		{reason: "deleting nothing keeps the children", policies: []string{xrPolicy("p", `deleting: {allow: []}`)},
-			xr: []fx.Mod{beingDeleted}, do: remove, want: ReasonAllowanceMissing,
+			xr: []fx.Mod{beingDeleted}, do: remove, want: outcome.ReasonAllowanceMissing,
 			names: "is being deleted, and section deleting of AllowancePolicy p does not allow delete"},
 		{reason: "from garbage collection, too", policies: []string{xrPolicy("p", `deleting: {allow: []}`)}, xr: []fx.Mod{beingDeleted},
-			do: collect, want: ReasonAllowanceMissing},
+			do: collect, want: outcome.ReasonAllowanceMissing},
 		{reason: "but a person may", policies: []string{xrPolicy("p", `deleting: {allow: []}`)}, xr: []fx.Mod{beingDeleted}, do: byAlice,
-			want: ReasonParentDeleted},
+			want: outcome.ReasonParentDeleted},
 		{reason: "deleting goes before a freeze", policies: []string{xrPolicy("p", `deleting: {allow: []}`)},
-			xr: []fx.Mod{beingDeleted, fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true")}, do: remove, want: ReasonAllowanceMissing},
+			xr: []fx.Mod{beingDeleted, fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true")}, do: remove, want: outcome.ReasonAllowanceMissing},
 
 		{reason: "a freeze goes before allowances",
 			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
-			xr:       []fx.Mod{initializingXR, fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true")}, do: update, want: ReasonFrozen},
+			xr:       []fx.Mod{initializingXR, fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true")}, do: update, want: outcome.ReasonFrozen},
 		{reason: "expected needs an allowance", policies: []string{xrPolicy("p", "rules: []")}, xr: []fx.Mod{newIntent}, do: update,
-			want: ReasonAllowanceMissing, names: "no allowance on XDatabase my-database-xyz covers spec.forProvider.instanceClass (AllowancePolicy p)"},
+			want: outcome.ReasonAllowanceMissing, names: "no allowance on XDatabase my-database-xyz covers spec.forProvider.instanceClass (AllowancePolicy p)"},
 		{reason: "an approval lets it through all the same", policies: []string{xrPolicy("p", "rules: []")},
 			xr: []fx.Mod{newIntent, fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"apiVersion":"*","kind":"*","name":"*","mode":"always"}]`)}, do: update,
-			want: ReasonApproved},
+			want: outcome.ReasonApproved},
 		{reason: "a rejection does not", policies: []string{xrPolicy("p", "rules: []")},
 			xr: []fx.Mod{newIntent, fx.Annotate(v1alpha1.AnnotationKeyRejections, `[{"apiVersion":"*","kind":"*","name":"*","reason":"no"}]`)}, do: update,
-			want: ReasonRejected},
+			want: outcome.ReasonRejected},
 		{reason: "a person needs none", policies: []string{xrPolicy("p", "rules: []")}, xr: []fx.Mod{newIntent}, do: byAlice,
-			want: ReasonNewOrigin},
+			want: outcome.ReasonNewOrigin},
 		{reason: "a policy from after the intent does not bind",
 			policies: []string{`{kind: AllowancePolicy, metadata: {name: p, creationTimestamp: "2026-01-02T11:45:00Z"}, spec: {target: ` +
 				`{apiGroup: example.com, kind: XDatabase}}}`},
-			xr: []fx.Mod{newIntent}, do: update, want: ReasonExpected, gate: v1alpha1.GateOpen},
+			xr: []fx.Mod{newIntent}, do: update, want: outcome.ReasonExpected, gate: v1alpha1.GateOpen},
 		{reason: "a policy about another group does not",
 			policies: []string{`{kind: AllowancePolicy, metadata: {name: p}, spec: {target: {apiGroup: example.org, kind: XDatabase}}}`},
-			xr:       []fx.Mod{newIntent}, do: update, want: ReasonExpected, gate: v1alpha1.GateOpen},
-		{reason: "settled, it is drift as ever", policies: []string{xrPolicy("p", "rules: []")}, do: update, want: ReasonDrift},
+			xr:       []fx.Mod{newIntent}, do: update, want: outcome.ReasonExpected, gate: v1alpha1.GateOpen},
+		{reason: "settled, it is drift as ever", policies: []string{xrPolicy("p", "rules: []")}, do: update, want: outcome.ReasonDrift},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			xr := fx.With(xdatabase(), tc.xr...)
@@ -166,7 +168,7 @@ func TestLogModeLetsMissingAllowancesPass(t *testing.T) {
 	p := newPlay(t, policySet(t, xrPolicy("p", "rules: []")), claim(), xr, rdsInstance(xr))
 	p.e.Options.DefaultMode = v1alpha1.ModeLog
 	d := p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", fx.Set("db.t3.large", "spec", "forProvider", "instanceClass"))
-	p.want(d, ReasonDriftLogged)
+	p.want(d, outcome.ReasonDriftLogged)
 	if len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0],
 		"no allowance on XDatabase my-database-xyz covers spec.forProvider.instanceClass") || d.Report == nil {
 		t.Errorf("warnings %q, report %v", d.Warnings, d.Report)
@@ -178,17 +180,17 @@ func TestExternalDeletion(t *testing.T) {
 	for _, tc := range []struct {
 		reason   string
 		policies []string
-		want     Reason
+		want     outcome.Reason
 		approves bool
 	}{
-		{reason: "no policy: refused", want: ReasonExternalDeletion},
+		{reason: "no policy: refused", want: outcome.ReasonExternalDeletion},
 		{reason: "deleting omitted: refused, with what to do", policies: []string{xrPolicy("p", "rules: []")},
-			want: ReasonExternalDeletion},
+			want: outcome.ReasonExternalDeletion},
 		{reason: "External Delete: the gate opens first",
 			policies: []string{xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}, {relation: External, verbs: [Delete]}]}`)},
-			want:     ReasonExternalDeletion, approves: true},
+			want:     outcome.ReasonExternalDeletion, approves: true},
 		{reason: "no External Delete requests orphaning",
-			policies: []string{xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)}, want: ReasonNoParent},
+			policies: []string{xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)}, want: outcome.ReasonNoParent},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			xr := fx.With(xdatabase(), func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec", "claimRef") })
@@ -208,10 +210,10 @@ func TestExternalDeletion(t *testing.T) {
 			}
 			p.store(fx.With(xr, fx.Annotate(d.Approve.Key, d.Approve.Value)))
 			d = p.remove(fx.Alice, "my-database-xyz") // the gate is still closed
-			p.want(d, ReasonExternalDeletion)
+			p.want(d, outcome.ReasonExternalDeletion)
 			p.w.managed = []*parent.State{parent.Sum(fx.With(mr, fx.Policies("Observe", "Delete"),
 				fx.Annotate(v1alpha1.AnnotationKeyGate, `{"state":"open","verbs":["Delete"],"at":"2026-01-02T12:00:00Z"}`)), parent.RoleManaged)}
-			p.want(p.remove(fx.Alice, "my-database-xyz"), ReasonNoParent)
+			p.want(p.remove(fx.Alice, "my-database-xyz"), outcome.ReasonNoParent)
 		})
 	}
 }
@@ -239,44 +241,44 @@ func TestUpgrades(t *testing.T) {
 		text   string
 		mr     []fx.Mod
 		build  allowance.Build
-		want   Reason
+		want   outcome.Reason
 		last   string
 	}{
 		{reason: "a new build", text: upgrade(allow), mr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b1")}, build: fresh,
-			want: ReasonUpgraded, last: `{"name":"u","fingerprints":["b1","b2"]}`},
-		{reason: "a child whose build is not recorded (KR-13-49)", text: upgrade(allow), build: fresh, want: ReasonDrift},
+			want: outcome.ReasonUpgraded, last: `{"name":"u","fingerprints":["b1","b2"]}`},
+		{reason: "a child whose build is not recorded (KR-13-49)", text: upgrade(allow), build: fresh, want: outcome.ReasonDrift},
 		{reason: "one where builds are recorded late", text: upgrade(allow), build: allowance.Build{Fingerprint: "b2", RecordedLate: true},
-			want: ReasonUpgraded, last: `{"name":"u","fingerprints":["b2"]}`},
+			want: outcome.ReasonUpgraded, last: `{"name":"u","fingerprints":["b2"]}`},
 		{reason: "the older name of the annotation", text: upgrade(allow),
-			mr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyLegacyFingerprint, "b2")}, build: fresh, want: ReasonDrift},
+			mr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyLegacyFingerprint, "b2")}, build: fresh, want: outcome.ReasonDrift},
 		{reason: "the same build", text: upgrade(allow), mr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b2")}, build: fresh,
-			want: ReasonDrift},
+			want: outcome.ReasonDrift},
 		{reason: "back to the build before", text: upgrade(allow),
 			mr:    []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b1", v1alpha1.AnnotationKeyLastUpgrade, `{"name":"u","fingerprints":["b2","b1"]}`)},
-			build: fresh, want: ReasonDrift},
+			build: fresh, want: outcome.ReasonDrift},
 		{reason: "an unknown build", text: upgrade(allow), mr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b1")},
-			build: allowance.Build{}, want: ReasonDrift},
-		{reason: "an image that fits", text: upgrade(`images: ["*/crossplane:v2.*"], ` + allow), build: fresh, want: ReasonUpgraded,
+			build: allowance.Build{}, want: outcome.ReasonDrift},
+		{reason: "an image that fits", text: upgrade(`images: ["*/crossplane:v2.*"], ` + allow), build: fresh, want: outcome.ReasonUpgraded,
 			mr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b1")}, last: `{"name":"u","fingerprints":["b1","b2"]}`},
 		{reason: "an image that does not", text: upgrade(`images: ["*/crossplane:v3.*"], ` + allow),
-			mr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b1")}, build: fresh, want: ReasonDrift},
+			mr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b1")}, build: fresh, want: outcome.ReasonDrift},
 		{reason: "a selector that fits", text: upgrade(`selector: {matchLabels: {tier: gold}}, ` + allow),
-			mr: []fx.Mod{built, func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"tier": "gold"}) }}, build: fresh, want: ReasonUpgraded,
+			mr: []fx.Mod{built, func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"tier": "gold"}) }}, build: fresh, want: outcome.ReasonUpgraded,
 			last: `{"name":"u","fingerprints":["b1","b2"]}`},
 		{reason: "a selector that does not", text: upgrade(`selector: {matchLabels: {tier: gold}}, ` + allow), mr: []fx.Mod{built}, build: fresh,
-			want: ReasonDrift},
+			want: outcome.ReasonDrift},
 		{reason: "another field", mr: []fx.Mod{built},
-			text: upgrade(`allow: [{kind: RDSInstance, relation: Child, mutations: [spec.forProvider.engine]}]`), build: fresh, want: ReasonDrift},
+			text: upgrade(`allow: [{kind: RDSInstance, relation: Child, mutations: [spec.forProvider.engine]}]`), build: fresh, want: outcome.ReasonDrift},
 		{reason: "another kind", text: upgrade(`allow: [{kind: Bucket, relation: Child, mutations: [spec]}]`), mr: []fx.Mod{built}, build: fresh,
-			want: ReasonDrift},
+			want: outcome.ReasonDrift},
 		{reason: "within the window, whatever the build",
 			text: upgrade(`validFrom: "2026-01-02T11:00:00Z", validUntil: "2026-01-02T13:00:00Z", ` + allow),
-			mr:   []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b2")}, build: fresh, want: ReasonUpgraded,
+			mr:   []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b2")}, build: fresh, want: outcome.ReasonUpgraded,
 			last: `{"name":"u","fingerprints":["b2"]}`},
-		{reason: "before the window", text: upgrade(`validFrom: "2026-01-02T13:00:00Z", ` + allow), build: fresh, want: ReasonDrift},
-		{reason: "after the window", text: upgrade(`validUntil: "2026-01-02T11:00:00Z", ` + allow), build: fresh, want: ReasonDrift},
+		{reason: "before the window", text: upgrade(`validFrom: "2026-01-02T13:00:00Z", ` + allow), build: fresh, want: outcome.ReasonDrift},
+		{reason: "after the window", text: upgrade(`validUntil: "2026-01-02T11:00:00Z", ` + allow), build: fresh, want: outcome.ReasonDrift},
 		{reason: "another user", text: strings.Replace(upgrade(allow), "crossplane-system:crossplane", "other:crossplane", 1),
-			mr: []fx.Mod{built}, build: fresh, want: ReasonDrift},
+			mr: []fx.Mod{built}, build: fresh, want: outcome.ReasonDrift},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			xr := xdatabase()
@@ -289,14 +291,14 @@ func TestUpgrades(t *testing.T) {
 				if a[v1alpha1.AnnotationKeyLastUpgrade] != tc.last || a[v1alpha1.AnnotationKeyFingerprint] != tc.build.Fingerprint {
 					t.Errorf("last upgrade %s, fingerprint %s", a[v1alpha1.AnnotationKeyLastUpgrade], a[v1alpha1.AnnotationKeyFingerprint])
 				}
-				if x := d.Exception; x == nil || *x != (ExceptionUse{Policy: "UpgradeAllowance/u", Rule: "allow"}) {
+				if x := d.Exception; x == nil || *x != (outcome.ExceptionUse{Policy: "UpgradeAllowance/u", Rule: "allow"}) {
 					t.Errorf("what is counted: %+v", x)
 				}
 				if d.Gate == nil || d.Gate.State != v1alpha1.GateOpen {
 					t.Errorf("gate %+v", d.Gate)
 				}
 				p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", fx.Set("db.t3.small", "spec", "forProvider", "instanceClass")),
-					map[bool]Reason{true: ReasonUpgraded, false: ReasonDrift}[strings.Contains(tc.text, "validUntil")])
+					map[bool]outcome.Reason{true: outcome.ReasonUpgraded, false: outcome.ReasonDrift}[strings.Contains(tc.text, "validUntil")])
 			}
 		})
 	}
@@ -310,54 +312,54 @@ func TestExceptions(t *testing.T) {
 	rule := func(text string) string { return cluster(`spec: {rules: [` + text + `]}`) }
 	for _, tc := range []struct {
 		reason, text string
-		want         Reason
+		want         outcome.Reason
 		claims       bool
 		warns        string
 	}{
-		{reason: "everything", text: rule(`{mode: always}`), want: ReasonExcepted},
+		{reason: "everything", text: rule(`{mode: always}`), want: outcome.ReasonExcepted},
 		{reason: "by globs", text: rule(`{apiVersion: "rds.*/v1alpha1", kind: "RDS*", name: "my-*-rd?", mode: always}`),
-			want: ReasonExcepted},
-		{reason: "another kind", text: rule(`{kind: ConfigMap, mode: always}`), want: ReasonDrift},
-		{reason: "another namespace", text: rule(`{namespace: team, mode: always}`), want: ReasonDrift},
-		{reason: "another name", text: rule(`{name: "my-*-db", mode: always}`), want: ReasonDrift},
-		{reason: "expired", text: rule(`{mode: always, expiry: "2026-01-02T11:00:00Z"}`), want: ReasonDrift},
-		{reason: "not expired", text: rule(`{mode: always, expiry: "2026-06-01T00:00:00Z"}`), want: ReasonExcepted},
+			want: outcome.ReasonExcepted},
+		{reason: "another kind", text: rule(`{kind: ConfigMap, mode: always}`), want: outcome.ReasonDrift},
+		{reason: "another namespace", text: rule(`{namespace: team, mode: always}`), want: outcome.ReasonDrift},
+		{reason: "another name", text: rule(`{name: "my-*-db", mode: always}`), want: outcome.ReasonDrift},
+		{reason: "expired", text: rule(`{mode: always, expiry: "2026-01-02T11:00:00Z"}`), want: outcome.ReasonDrift},
+		{reason: "not expired", text: rule(`{mode: always, expiry: "2026-06-01T00:00:00Z"}`), want: outcome.ReasonExcepted},
 		{reason: "prereqs are about the object before",
-			text: rule(`{mode: always, prereqs: {cel: "object.spec.forProvider.instanceClass == 'db.t3.medium'"}}`), want: ReasonExcepted},
+			text: rule(`{mode: always, prereqs: {cel: "object.spec.forProvider.instanceClass == 'db.t3.medium'"}}`), want: outcome.ReasonExcepted},
 		{reason: "prereqs that do not hold",
-			text: rule(`{mode: always, prereqs: {cel: "object.spec.forProvider.instanceClass == 'db.t3.large'"}}`), want: ReasonDrift},
+			text: rule(`{mode: always, prereqs: {cel: "object.spec.forProvider.instanceClass == 'db.t3.large'"}}`), want: outcome.ReasonDrift},
 		{reason: "match is about the object after",
 			text: rule(`{mode: always, match: {cel: "object.spec.forProvider.instanceClass == 'db.t3.large' && ` +
 				`oldObject.spec.forProvider.engine == 'postgres' && parent.kind == 'XDatabase' && request.operation == 'UPDATE'"}}`),
-			want: ReasonExcepted},
+			want: outcome.ReasonExcepted},
 		{reason: "match that cannot be evaluated", text: rule(`{mode: always, match: {cel: "object.spec.nothing == 1"}}`),
-			want: ReasonDrift, warns: "ClusterApprovalPolicy/c approves nothing by rules[0]"},
+			want: outcome.ReasonDrift, warns: "ClusterApprovalPolicy/c approves nothing by rules[0]"},
 		{reason: "regexp over the desired state",
 			text: rule(`{mode: always, match: {regexp: '\{"spec":\{"forProvider":\{"engine":"postgres","instanceClass":"db\.t3\..*"\},` +
 				`"managementPolicies":\["\*"\]\}\}'}}`),
-			want: ReasonExcepted},
-		{reason: "regexp must match all of it", text: rule(`{mode: always, match: {regexp: 'db\.t3\.large'}}`), want: ReasonDrift},
-		{reason: "both of cel and regexp", text: rule(`{mode: always, match: {cel: "false", regexp: ".*"}}`), want: ReasonDrift},
+			want: outcome.ReasonExcepted},
+		{reason: "regexp must match all of it", text: rule(`{mode: always, match: {regexp: 'db\.t3\.large'}}`), want: outcome.ReasonDrift},
+		{reason: "both of cel and regexp", text: rule(`{mode: always, match: {cel: "false", regexp: ".*"}}`), want: outcome.ReasonDrift},
 		{reason: "the second rule", text: rule(`{kind: ConfigMap, mode: always}, {kind: RDSInstance, mode: always}`),
-			want: ReasonExcepted},
-		{reason: "once is claimed", text: rule(`{mode: once}`), want: ReasonExcepted, claims: true},
-		{reason: "generation is claimed", text: rule(`{mode: generation}`), want: ReasonExcepted, claims: true},
-		{reason: "a rule that needs no claim goes first", text: rule(`{mode: once}, {mode: always}`), want: ReasonExcepted},
+			want: outcome.ReasonExcepted},
+		{reason: "once is claimed", text: rule(`{mode: once}`), want: outcome.ReasonExcepted, claims: true},
+		{reason: "generation is claimed", text: rule(`{mode: generation}`), want: outcome.ReasonExcepted, claims: true},
+		{reason: "a rule that needs no claim goes first", text: rule(`{mode: once}, {mode: always}`), want: outcome.ReasonExcepted},
 		{reason: "a named controller",
 			text: cluster(`spec: {subjects: [{kind: ServiceAccount, name: crossplane, namespace: crossplane-system}], rules: [{mode: always}]}`),
-			want: ReasonExcepted},
+			want: outcome.ReasonExcepted},
 		{reason: "another controller",
 			text: cluster(`spec: {subjects: [{kind: ServiceAccount, name: other, namespace: crossplane-system}], rules: [{mode: always}]}`),
-			want: ReasonDrift},
+			want: outcome.ReasonDrift},
 		{reason: "a namespaced policy speaks for its name",
 			text: `{kind: ApprovalPolicy, metadata: {name: crossplane, namespace: crossplane-system}, spec: {rules: [{mode: always}]}}`,
-			want: ReasonExcepted},
+			want: outcome.ReasonExcepted},
 		{reason: "and for no other user",
-			text: `{kind: ApprovalPolicy, metadata: {name: crossplane, namespace: other}, spec: {rules: [{mode: always}]}}`, want: ReasonDrift},
+			text: `{kind: ApprovalPolicy, metadata: {name: crossplane, namespace: other}, spec: {rules: [{mode: always}]}}`, want: outcome.ReasonDrift},
 		{reason: "not even where it names them: the child is not in its namespace",
 			text: `{kind: ApprovalPolicy, metadata: {name: x, namespace: other}, spec: {subjects: [{kind: User, name: "` + fx.Crossplane.Name +
 				`"}], rules: [{mode: always}]}}`,
-			want: ReasonDrift},
+			want: outcome.ReasonDrift},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			xr := xdatabase()
@@ -398,23 +400,23 @@ func TestExceptionClaims(t *testing.T) {
 		t.Errorf("the same use, another claim: %s", d)
 	}
 	claimed := once.WithClaims("ClusterApprovalPolicy/c", []v1alpha1.PolicyClaim{first.PolicyClaim.Claim})
-	if d, _ := drift(t, claimed, "db.t3.large"); d.Reason != ReasonExcepted || d.PolicyClaim != nil {
+	if d, _ := drift(t, claimed, "db.t3.large"); d.Reason != outcome.ReasonExcepted || d.PolicyClaim != nil {
 		t.Errorf("a retry: %s, claim %v", d.Reason, d.PolicyClaim)
 	}
-	if d, _ := drift(t, claimed, "db.t3.huge"); d.Reason != ReasonDrift {
+	if d, _ := drift(t, claimed, "db.t3.huge"); d.Reason != outcome.ReasonDrift {
 		t.Errorf("another use of it: %s", d.Reason)
 	}
 
 	generation := policySet(t, text("generation"))
 	first, _ = drift(t, generation, "db.t3.large")
 	held := generation.WithClaims("ClusterApprovalPolicy/c", []v1alpha1.PolicyClaim{first.PolicyClaim.Claim})
-	if d, _ := drift(t, held, "db.t3.huge"); d.Reason != ReasonExcepted || d.PolicyClaim != nil {
+	if d, _ := drift(t, held, "db.t3.huge"); d.Reason != outcome.ReasonExcepted || d.PolicyClaim != nil {
 		t.Errorf("another change at the same intent: %s, claim %v", d.Reason, d.PolicyClaim)
 	}
-	if d, _ := drift(t, held, "db.t3.huge", newIntent, fx.Annotate(v1alpha1.AnnotationKeySettledGeneration, "12")); d.Reason != ReasonDrift {
+	if d, _ := drift(t, held, "db.t3.huge", newIntent, fx.Annotate(v1alpha1.AnnotationKeySettledGeneration, "12")); d.Reason != outcome.ReasonDrift {
 		t.Errorf("after the next intent: %s", d.Reason)
 	}
-	if d, _ := drift(t, held.Without("ClusterApprovalPolicy/c"), "db.t3.huge"); d.Reason != ReasonDrift {
+	if d, _ := drift(t, held.Without("ClusterApprovalPolicy/c"), "db.t3.huge"); d.Reason != outcome.ReasonDrift {
 		t.Errorf("by a policy that is gone: %s", d.Reason)
 	}
 }
@@ -431,7 +433,7 @@ func TestAllowancesThatAreTooLarge(t *testing.T) {
 	text := xrPolicy("p", "subjects: [{kind: User, name: alice, mayInitiate: true}], rules: ["+rules.String()+"]")
 	xr := fx.With(xdatabase(), func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec", "claimRef") })
 	p := newPlay(t, policySet(t, text), xr)
-	p.want(p.update(fx.Alice, "kubectl", "my-database-xyz", fx.Set("large", "spec", "size")), ReasonNoParent) // all the same: one entry
+	p.want(p.update(fx.Alice, "kubectl", "my-database-xyz", fx.Set("large", "spec", "size")), outcome.ReasonNoParent) // all the same: one entry
 
 	rules.Reset()
 	for i := range 64 {
@@ -440,7 +442,7 @@ func TestAllowancesThatAreTooLarge(t *testing.T) {
 	}
 	p = newPlay(t, policySet(t, xrPolicy("p", "subjects: [{kind: User, name: alice, mayInitiate: true}], rules: ["+rules.String()+"]")), xr)
 	d := p.update(fx.Alice, "kubectl", "my-database-xyz", fx.Set("large", "spec", "size"))
-	p.want(d, ReasonAnnotationTooLarge)
+	p.want(d, outcome.ReasonAnnotationTooLarge)
 	if !strings.Contains(d.Message, "trace and allowances of XDatabase my-database-xyz would be") {
 		t.Errorf("message %q", d.Message)
 	}
@@ -452,7 +454,7 @@ func TestWithoutPolicies(t *testing.T) {
 		xr := fx.With(xdatabase(), newIntent)
 		p := newPlay(t, s, claim(), xr, rdsInstance(xr))
 		d := p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", setClass("db.t3.large"))
-		p.want(d, ReasonExpected)
+		p.want(d, outcome.ReasonExpected)
 		if a := p.objects["my-database-xyz-rds"].GetAnnotations(); a[v1alpha1.AnnotationKeyAllowances] != "" ||
 			a[v1alpha1.AnnotationKeyFingerprint] != "" || d.Gate == nil {
 			t.Errorf("annotations %v", a)
@@ -465,17 +467,17 @@ func TestWithoutPolicies(t *testing.T) {
 func TestDeletionBelow(t *testing.T) {
 	for _, tc := range []struct {
 		reason, section string
-		want            Reason
+		want            outcome.Reason
 		approves        bool
 	}{
 		{reason: "no External Delete: left behind, as requested", section: `[{relation: ControllerChild, verbs: ["*"]}]`,
-			want: ReasonParentDeleted},
+			want: outcome.ReasonParentDeleted},
 		{reason: "External Delete: the gate opens first",
-			section: `[{relation: ControllerChild, verbs: ["*"]}, {relation: External, verbs: [Delete]}]`, want: ReasonExternalDeletion,
+			section: `[{relation: ControllerChild, verbs: ["*"]}, {relation: External, verbs: [Delete]}]`, want: outcome.ReasonExternalDeletion,
 			approves: true},
 		{reason: "External Delete of another kind",
 			section: `[{relation: ControllerChild, verbs: ["*"]}, {target: {kind: Other}, relation: External, verbs: [Delete]}]`,
-			want:    ReasonParentDeleted},
+			want:    outcome.ReasonParentDeleted},
 	} {
 		xr := fx.With(xdatabase(), beingDeleted)
 		p := newPlay(t, policySet(t, xrPolicy("p", "deleting: {allow: "+tc.section+"}")), claim(), xr, rdsInstance(xr))
@@ -487,7 +489,7 @@ func TestDeletionBelow(t *testing.T) {
 	// The composite is not being deleted: its policy's word about that does not count.
 	xr := xdatabase()
 	p := newPlay(t, policySet(t, xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)), claim(), xr, rdsInstance(xr))
-	p.want(p.remove(fx.Crossplane, "my-database-xyz-rds"), ReasonExternalDeletion)
+	p.want(p.remove(fx.Crossplane, "my-database-xyz-rds"), outcome.ReasonExternalDeletion)
 }
 
 // TestWhoIsGranted: a subject that may not initiate extends a chain, and starts
@@ -510,7 +512,7 @@ func TestWhoIsGranted(t *testing.T) {
 	} {
 		xr := fx.With(xdatabase(), func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec", "claimRef") })
 		p := newPlay(t, policySet(t, xrPolicy("p", "subjects: ["+tc.subjects+"], "+rules)), xr)
-		p.want(p.update(hans, "kubectl", "my-database-xyz", fx.Set("large", "spec", "size")), ReasonNoParent)
+		p.want(p.update(hans, "kubectl", "my-database-xyz", fx.Set("large", "spec", "size")), outcome.ReasonNoParent)
 		if got := p.objects["my-database-xyz"].GetAnnotations()[v1alpha1.AnnotationKeyAllowances]; (got != "") != tc.granted {
 			t.Errorf("%s: %q", tc.reason, got)
 		}
@@ -527,25 +529,25 @@ func TestOverdueInitializing(t *testing.T) {
 		return p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", setClass("db.t3.large"))
 	}
 	d := play()
-	if got, want := outcomeOf(d), allowed(ClassDrift, ReasonDriftLogged); got != want {
+	if got, want := outcomeOf(d), allowed(outcome.ClassDrift, outcome.ReasonDriftLogged); got != want {
 		t.Fatalf("want %+v, got %+v: %s", want, got, d.Message)
 	}
 	if text := strings.Join(d.Warnings, "\n"); !strings.Contains(text, "still initializes by initializing.when of AllowancePolicy p") {
 		t.Errorf("warnings %q", text)
 	}
-	if own := d.Trace.Own(); d.Report == nil || d.Resolution != ResolutionLogged || own == nil || !own.Unrequested {
+	if own := d.Trace.Own(); d.Report == nil || d.Resolution != outcome.ResolutionLogged || own == nil || !own.Unrequested {
 		t.Errorf("report %+v, resolution %s, trace %v", d.Report, d.Resolution, d.Trace)
 	}
 	if d.Gate != nil && d.Gate.State == v1alpha1.GateOpen {
 		t.Errorf("an unrequested change opened the gate: %+v", d.Gate)
 	}
-	if d := play(fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","mode":"always"}]`)); d.Reason != ReasonApproved {
+	if d := play(fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","mode":"always"}]`)); d.Reason != outcome.ReasonApproved {
 		t.Errorf("an approval is not used: %s", d.Reason)
 	}
-	if d := play(fx.Annotate(v1alpha1.AnnotationKeyRejections, `[{"kind":"*","name":"*","reason":"no"}]`)); d.Reason != ReasonRejected {
+	if d := play(fx.Annotate(v1alpha1.AnnotationKeyRejections, `[{"kind":"*","name":"*","reason":"no"}]`)); d.Reason != outcome.ReasonRejected {
 		t.Errorf("a rejection is not heeded: %s", d.Reason)
 	}
-	if d := play(newIntent); d.Reason != ReasonInitializing || d.Report != nil {
+	if d := play(newIntent); d.Reason != outcome.ReasonInitializing || d.Report != nil {
 		t.Errorf("a requested change: %s, report %v", d.Reason, d.Report)
 	}
 }
@@ -556,5 +558,5 @@ func TestInitializingWithoutStatus(t *testing.T) {
 		`{relation: ControllerChild, verbs: [Create], mutations: [{jsonPath: "*"}]}]}`))
 	xr := fx.With(xdatabase(), newIntent, func(o *unstructured.Unstructured) { delete(o.Object, "status") })
 	p := newPlay(t, set, claim(), xr, rdsInstance(xr))
-	p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", setClass("db.t3.large")), ReasonInitializing)
+	p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", setClass("db.t3.large")), outcome.ReasonInitializing)
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
 	"github.com/google/go-cmp/cmp"
@@ -165,7 +167,7 @@ func (p *play) holds(name, want string) {
 	}
 }
 
-func (p *play) want(d Decision, reason Reason) {
+func (p *play) want(d Decision, reason outcome.Reason) {
 	p.t.Helper()
 	if d.Reason != reason {
 		p.t.Errorf("%s (%s), want %s: %s %v", d.Reason, d.Class, reason, d.Message, d.Warnings)

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -33,7 +35,7 @@ func TestScaleIsGranted(t *testing.T) {
     allow: [{relation: ControllerChild, verbs: [Update]}]}]}}`
 	p := newPlay(t, policySet(t, policy), fx.With(claim(), fx.Set(int64(1), "spec", "nodes")))
 	d := p.scale("my-database", "nodes", 3)
-	p.want(d, ReasonNoParent)
+	p.want(d, outcome.ReasonNoParent)
 	if len(d.Annotations) > 0 {
 		t.Errorf("annotations %v, want none in the request itself", d.Annotations)
 	}
@@ -54,7 +56,7 @@ func TestScaleOfAChild(t *testing.T) {
 	xr := fx.With(xdatabase(), func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec", "claimRef") })
 	p := newPlay(t, policySet(t), fx.With(xr, fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true")), rdsInstance(xr))
 	d := p.scale("my-database-xyz-rds", "nodes", 3)
-	p.want(d, ReasonFrozen)
+	p.want(d, outcome.ReasonFrozen)
 	if d.Later != nil {
 		t.Errorf("a refusal leaves %v to be written", d.Later)
 	}
@@ -72,15 +74,15 @@ func TestExternalIsAboutManagedResources(t *testing.T) {
 	bare := func(o *unstructured.Unstructured) *unstructured.Unstructured {
 		return fx.With(o, func(o *unstructured.Unstructured) { o.SetAnnotations(nil); o.SetUID(""); o.SetGeneration(0) })
 	}
-	p.want(p.create(fx.Crossplane, managerMR, bare(part)), ReasonAllowanceMissing)
-	p.want(p.create(fx.Crossplane, managerMR, fx.With(bare(rdsInstance(xr)), fx.Policies("*"))), ReasonInitializing)
+	p.want(p.create(fx.Crossplane, managerMR, bare(part)), outcome.ReasonAllowanceMissing)
+	p.want(p.create(fx.Crossplane, managerMR, fx.With(bare(rdsInstance(xr)), fx.Policies("*"))), outcome.ReasonInitializing)
 
 	gone := fx.With(xdatabase(), beingDeleted)
 	p = newPlay(t, policySet(t, deleting), claim(), gone, part)
-	p.want(p.remove(fx.Crossplane, "part"), ReasonAllowanceMissing)
+	p.want(p.remove(fx.Crossplane, "part"), outcome.ReasonAllowanceMissing)
 
 	entries := `[{"relation":"External","verbs":["*"],"generation":12}]`
 	busy := fx.With(xdatabase(), newIntent, fx.Annotate(v1alpha1.AnnotationKeyAllowances, entries))
 	p = newPlay(t, policySet(t, xrPolicy("p", "rules: []")), claim(), busy, part)
-	p.want(p.remove(fx.Crossplane, "part"), ReasonAllowanceMissing)
+	p.want(p.remove(fx.Crossplane, "part"), outcome.ReasonAllowanceMissing)
 }

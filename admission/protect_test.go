@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
 	"github.com/google/go-cmp/cmp"
@@ -231,7 +233,7 @@ func TestMalformedUserAnnotation(t *testing.T) {
 			if d.Allowed == tc.refused {
 				t.Fatalf("%s: got %+v: %s", tc.reason, outcomeOf(d), d.Message)
 			}
-			if tc.refused && (d.Code != 422 || d.Reason != ReasonInvalidAnnotation || !strings.Contains(d.Message, "does not parse")) {
+			if tc.refused && (d.Code != 422 || d.Reason != outcome.ReasonInvalidAnnotation || !strings.Contains(d.Message, "does not parse")) {
 				t.Errorf("%s: got %+v: %s", tc.reason, outcomeOf(d), d.Message)
 			}
 		})
@@ -326,7 +328,7 @@ func TestTraceTooLarge(t *testing.T) {
 		return fx.Annotate(v1alpha1.AnnotationKeyTraceLabelPrefix+label, strings.Repeat("x", v1alpha1.MaxAnnotationBytes/2))
 	}
 	d := decide(t, setting{}.world(), Options{}, by(byCrossplane(Update, fx.Composite(), large("x"), large("y"), fx.Set("l", "spec", "size")), fx.Alice, "kubectl"))
-	if d.Allowed || d.Reason != ReasonAnnotationTooLarge || !strings.Contains(d.Message, "XDatabase db") || !strings.Contains(d.Message, "bytes") {
+	if d.Allowed || d.Reason != outcome.ReasonAnnotationTooLarge || !strings.Contains(d.Message, "XDatabase db") || !strings.Contains(d.Message, "bytes") {
 		t.Errorf("got %+v: %s", outcomeOf(d), d.Message)
 	}
 }

@@ -3,6 +3,8 @@ package admission
 import (
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,16 +22,16 @@ func TestRemask(t *testing.T) {
 		change []fx.Mod
 		opts   Options
 		fields map[string]any
-		want   Reason
+		want   outcome.Reason
 	}{
 		"Again": {reason: "the author's value", change: []fx.Mod{auto}, opts: enforced(),
-			fields: map[string]any{"/spec/approvePlan": ""}, want: ReasonNoChange},
-		"Same": {reason: "what is stored", change: []fx.Mod{fx.Set("", "spec", "approvePlan")}, opts: enforced(), want: ReasonNoChange},
+			fields: map[string]any{"/spec/approvePlan": ""}, want: outcome.ReasonNoChange},
+		"Same": {reason: "what is stored", change: []fx.Mod{fx.Set("", "spec", "approvePlan")}, opts: enforced(), want: outcome.ReasonNoChange},
 		"Another": {reason: "another value is its author's", change: []fx.Mod{fx.Set("disable", "spec", "approvePlan")}, opts: enforced(),
-			want: ReasonNoParent},
+			want: outcome.ReasonNoParent},
 		"Both": {reason: "with something else", change: []fx.Mod{auto, fx.Set("./b", "spec", "path")}, opts: enforced(),
-			fields: map[string]any{"/spec/approvePlan": ""}, want: ReasonNoParent},
-		"Log": {reason: "log mode masks nothing", change: []fx.Mod{auto}, opts: Options{}, want: ReasonNoChange},
+			fields: map[string]any{"/spec/approvePlan": ""}, want: outcome.ReasonNoParent},
+		"Log": {reason: "log mode masks nothing", change: []fx.Mod{auto}, opts: Options{}, want: outcome.ReasonNoChange},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -40,7 +42,7 @@ func TestRemask(t *testing.T) {
 			if diff := cmp.Diff(tc.fields, d.Fields); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 			}
-			if moved := d.Trace != nil; moved != (tc.want != ReasonNoChange) {
+			if moved := d.Trace != nil; moved != (tc.want != outcome.ReasonNoChange) {
 				t.Errorf("%s: trace %v", tc.reason, d.Trace)
 			}
 		})

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -99,26 +101,26 @@ func TestOtherActors(t *testing.T) {
 		want    wantedOutcome
 	}{
 		"Refused": {reason: "as drift is", mode: v1alpha1.ModeEnforce, setting: setting{}, req: byAlice(),
-			want: refused(ClassNewOrigin, ReasonDrift, 403)},
+			want: refused(outcome.ClassNewOrigin, outcome.ReasonDrift, 403)},
 		"Logged": {reason: "in log mode it passes", mode: v1alpha1.ModeLog, setting: setting{}, req: byAlice(),
-			want: allowed(ClassNewOrigin, ReasonDriftLogged)},
+			want: allowed(outcome.ClassNewOrigin, outcome.ReasonDriftLogged)},
 		"Unsettled": {reason: "whatever the parent is doing", mode: v1alpha1.ModeEnforce, setting: setting{xr: []fx.Mod{fx.Unsettled}},
-			req: byAlice(), want: refused(ClassNewOrigin, ReasonDrift, 403)},
+			req: byAlice(), want: refused(outcome.ClassNewOrigin, outcome.ReasonDrift, 403)},
 		"Approved": {reason: "an approval lets it through", mode: v1alpha1.ModeEnforce,
 			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","mode":"always"}]`)}}, req: byAlice(),
-			want: allowed(ClassNewOrigin, ReasonApproved)},
+			want: allowed(outcome.ClassNewOrigin, outcome.ReasonApproved)},
 		"Rejected": {reason: "a rejection goes before it", mode: v1alpha1.ModeEnforce,
 			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyRejections, `[{"kind":"*","name":"*","reason":"no"}]`)}}, req: byAlice(),
-			want: refused(ClassNewOrigin, ReasonRejected, 403)},
+			want: refused(outcome.ClassNewOrigin, outcome.ReasonRejected, 403)},
 		"Controller": {reason: "the parent's controller is no other actor", mode: v1alpha1.ModeEnforce,
-			setting: setting{xr: []fx.Mod{fx.Unsettled}}, req: byCrossplane(Update, fx.Instance(), fx.Resize("l")), want: allowed(ClassExpected, ReasonExpected)},
+			setting: setting{xr: []fx.Mod{fx.Unsettled}}, req: byCrossplane(Update, fx.Instance(), fx.Resize("l")), want: allowed(outcome.ClassExpected, outcome.ReasonExpected)},
 		"Initializing": {reason: "the first settling is left alone", mode: v1alpha1.ModeEnforce,
 			setting: setting{xr: []fx.Mod{fx.Unsettled, fx.Unannotate(v1alpha1.AnnotationKeyPhase, v1alpha1.AnnotationKeySettledGeneration),
 				fx.Set([]any{}, "status", "conditions")}},
-			req: byAlice(), want: allowed(ClassNewOrigin, ReasonInitializing)},
+			req: byAlice(), want: allowed(outcome.ClassNewOrigin, outcome.ReasonInitializing)},
 		"NoParent": {reason: "an object without a parent has no other actors", mode: v1alpha1.ModeEnforce, setting: setting{},
 			req:  by(byCrossplane(Update, fx.With(fx.Instance(), func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) }), fx.Resize("l")), fx.Alice, "kubectl"),
-			want: allowed(ClassNewOrigin, ReasonNoParent)},
+			want: allowed(outcome.ClassNewOrigin, outcome.ReasonNoParent)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -126,13 +128,13 @@ func TestOtherActors(t *testing.T) {
 			if got := outcomeOf(d); got != tc.want {
 				t.Errorf("%s: want %+v, got %+v: %s", tc.reason, tc.want, got, d.Message)
 			}
-			if asks := d.Reason == ReasonDrift || d.Reason == ReasonDriftLogged; asks != (d.Report != nil) {
+			if asks := d.Reason == outcome.ReasonDrift || d.Reason == outcome.ReasonDriftLogged; asks != (d.Report != nil) {
 				t.Errorf("%s: a report is for what needs approval, got %v", tc.reason, d.Report)
 			}
-			if d.Reason == ReasonDrift && !strings.Contains(d.Message, "policy prod") {
+			if d.Reason == outcome.ReasonDrift && !strings.Contains(d.Message, "policy prod") {
 				t.Errorf("%s: the message must name the policy: %s", tc.reason, d.Message)
 			}
-			if tc.want.allowed && d.Class == ClassNewOrigin && len(d.Trace) > 0 && d.Trace[0].User != fx.Alice.Name {
+			if tc.want.allowed && d.Class == outcome.ClassNewOrigin && len(d.Trace) > 0 && d.Trace[0].User != fx.Alice.Name {
 				t.Errorf("%s: it starts a trace of its own, got %v", tc.reason, d.Trace)
 			}
 		})
@@ -189,7 +191,7 @@ func TestTraceOnly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := decide(t, setting{xr: tc.xr}.world(), traced, tc.req)
-			if !d.Allowed || d.Class != ClassNewOrigin || d.Mode != v1alpha1.ModeLog || d.Report != nil {
+			if !d.Allowed || d.Class != outcome.ClassNewOrigin || d.Mode != v1alpha1.ModeLog || d.Report != nil {
 				t.Fatalf("%s: got %+v: %s", tc.reason, outcomeOf(d), d.Message)
 			}
 			if hops := trace.Of(apply(tc.req.Object, d).GetAnnotations()); len(hops) != 1 || hops[0].User != tc.user || hops[0].Unrequested {
@@ -212,22 +214,22 @@ func TestOtherActorsByPolicy(t *testing.T) {
 		want           wantedOutcome
 	}{
 		"Named": {reason: "the subjects name the actor", policy: policy(clusterWide, `{name: c}`, alice, always),
-			want: allowed(ClassNewOrigin, ReasonExcepted)},
+			want: allowed(outcome.ClassNewOrigin, outcome.ReasonExcepted)},
 		"Claimed": {reason: "once is claimed, as for drift", policy: policy(clusterWide, `{name: c, uid: c}`, alice, `{mode: once}`),
-			want: allowed(ClassNewOrigin, ReasonExcepted)},
+			want: allowed(outcome.ClassNewOrigin, outcome.ReasonExcepted)},
 		"NoSubjects": {reason: "a policy for every controller is about controllers", policy: policy(clusterWide, `{name: c}`, ``, always),
-			want: refused(ClassNewOrigin, ReasonDrift, 403)},
-		"Another": {reason: "another actor is named", want: refused(ClassNewOrigin, ReasonDrift, 403),
+			want: refused(outcome.ClassNewOrigin, outcome.ReasonDrift, 403)},
+		"Another": {reason: "another actor is named", want: refused(outcome.ClassNewOrigin, outcome.ReasonDrift, 403),
 			policy: policy(clusterWide, `{name: c}`, `subjects: [{kind: User, name: bob@example.com}], `, always)},
-		"OtherNamespace": {reason: "an ApprovalPolicy is about children of its Namespace", want: refused(ClassNewOrigin, ReasonDrift, 403),
+		"OtherNamespace": {reason: "an ApprovalPolicy is about children of its Namespace", want: refused(outcome.ClassNewOrigin, outcome.ReasonDrift, 403),
 			policy: policy("ApprovalPolicy", `{name: a, namespace: elsewhere}`, alice, always)},
 		"NoMatch": {reason: "no rule matches", policy: policy(clusterWide, `{name: c}`, alice, `{kind: ConfigMap, mode: always}`),
-			want: refused(ClassNewOrigin, ReasonDrift, 403)},
+			want: refused(outcome.ClassNewOrigin, outcome.ReasonDrift, 403)},
 		"Rejected": {reason: "a rejection goes before it", policy: policy(clusterWide, `{name: c}`, alice, always),
 			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyRejections, `[{"kind":"*","name":"*","reason":"no"}]`)}},
-			want:    refused(ClassNewOrigin, ReasonRejected, 403)},
+			want:    refused(outcome.ClassNewOrigin, outcome.ReasonRejected, 403)},
 		"NotRequired": {reason: "no approval is required, and none is used", allow: true,
-			policy: policy(clusterWide, `{name: c}`, alice, `{mode: once}`), want: allowed(ClassNewOrigin, ReasonNewOrigin)},
+			policy: policy(clusterWide, `{name: c}`, alice, `{mode: once}`), want: allowed(outcome.ClassNewOrigin, outcome.ReasonNewOrigin)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -243,10 +245,10 @@ func TestOtherActorsByPolicy(t *testing.T) {
 			if got := outcomeOf(d); err != nil || got != tc.want {
 				t.Fatalf("%s: want %+v, got %+v: %s, %v", tc.reason, tc.want, got, d.Message, err)
 			}
-			if claims := tc.want.reason == ReasonExcepted && strings.Contains(tc.policy, "once"); claims != (d.PolicyClaim != nil) {
+			if claims := tc.want.reason == outcome.ReasonExcepted && strings.Contains(tc.policy, "once"); claims != (d.PolicyClaim != nil) {
 				t.Errorf("%s: claim %+v", tc.reason, d.PolicyClaim)
 			}
-			if tc.want.reason == ReasonExcepted && (d.Report != nil || !d.Trace.Own().Unrequested || d.Trace.Own().Passed != v1alpha1.PassedPolicy) {
+			if tc.want.reason == outcome.ReasonExcepted && (d.Report != nil || !d.Trace.Own().Unrequested || d.Trace.Own().Passed != v1alpha1.PassedPolicy) {
 				t.Errorf("%s: report %v, trace %v", tc.reason, d.Report, d.Trace)
 			}
 		})

@@ -3,6 +3,8 @@ package admission
 import (
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -23,23 +25,23 @@ func TestStaleCreation(t *testing.T) {
 		reason string
 		opts   Options
 		req    *Request
-		want   Reason
+		want   outcome.Reason
 	}{
 		"Confirmed": {reason: "a gate that was closed since", opts: enforced(),
-			req: byCrossplane(Create, fx.With(fx.Unmasked(), confirmed...)), want: ReasonStaleRead},
+			req: byCrossplane(Create, fx.With(fx.Unmasked(), confirmed...)), want: outcome.ReasonStaleRead},
 		"LaterGeneration": {reason: "a gate of a later generation", opts: enforced(),
-			req: byCrossplane(Create, fx.With(fx.Unmasked(), later...)), want: ReasonStaleRead},
+			req: byCrossplane(Create, fx.With(fx.Unmasked(), later...)), want: outcome.ReasonStaleRead},
 		"New": {reason: "the gate that the function gives a creation", opts: enforced(),
-			req: byCrossplane(Create, fx.With(fx.Unmasked(), created...)), want: ReasonExpected},
-		"NoGate": {reason: "a function that does not mask", opts: enforced(), req: byCrossplane(Create, fx.Unmasked()), want: ReasonExpected},
-		"Log":    {reason: "nothing is refused in mode log", opts: logged, req: byCrossplane(Create, fx.With(fx.Unmasked(), confirmed...)), want: ReasonExpected},
+			req: byCrossplane(Create, fx.With(fx.Unmasked(), created...)), want: outcome.ReasonExpected},
+		"NoGate": {reason: "a function that does not mask", opts: enforced(), req: byCrossplane(Create, fx.Unmasked()), want: outcome.ReasonExpected},
+		"Log":    {reason: "nothing is refused in mode log", opts: logged, req: byCrossplane(Create, fx.With(fx.Unmasked(), confirmed...)), want: outcome.ReasonExpected},
 		"Backup": {reason: "a restored object is another user's", opts: enforced(),
-			req: by(byCrossplane(Create, fx.With(fx.Unmasked(), confirmed...)), fx.Alice, "velero"), want: ReasonNewOrigin},
+			req: by(byCrossplane(Create, fx.With(fx.Unmasked(), confirmed...)), fx.Alice, "velero"), want: outcome.ReasonNewOrigin},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			d := decide(t, setting{xr: []fx.Mod{fx.Unsettled}}.world(), tc.opts, tc.req)
-			if d.Reason != tc.want || d.Allowed != (tc.want != ReasonStaleRead) {
+			if d.Reason != tc.want || d.Allowed != (tc.want != outcome.ReasonStaleRead) {
 				t.Errorf("%s: want %s, got %s (%s)", tc.reason, tc.want, d.Reason, d.Message)
 			}
 		})

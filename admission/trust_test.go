@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
@@ -43,23 +45,23 @@ func TestFieldManagersAreClaims(t *testing.T) {
 		xr     []fx.Mod
 		opts   stubs
 		req    *Request
-		want   Class
+		want   outcome.Class
 		err    bool
 	}{
 		"Provider": {reason: "the manager shows it, the permission bears it out", opts: statusRights(nil, fx.Provider),
-			req: by(byCrossplane(Update, fx.With(fx.Instance(), unrecorded[0], wrote), fx.Resize("l")), fx.Provider, "provider"), want: ClassSelf},
+			req: by(byCrossplane(Update, fx.With(fx.Instance(), unrecorded[0], wrote), fx.Resize("l")), fx.Provider, "provider"), want: outcome.ClassSelf},
 		"TenantAsProvider": {reason: "the manager alone is the client's claim", opts: statusRights(nil, fx.Provider),
-			req: by(byCrossplane(Update, fx.With(fx.Instance(), unrecorded[0], wrote), fx.Resize("l")), tenant, "provider"), want: ClassNewOrigin},
+			req: by(byCrossplane(Update, fx.With(fx.Instance(), unrecorded[0], wrote), fx.Resize("l")), tenant, "provider"), want: outcome.ClassNewOrigin},
 		"Machinery": {reason: "Crossplane before its first status write", opts: statusRights(nil, fx.Crossplane),
-			req: by(byCrossplane(Update, fx.With(fx.Composite(), unrecorded...), revision), fx.Crossplane, "crossplane"), want: ClassSelf},
+			req: by(byCrossplane(Update, fx.With(fx.Composite(), unrecorded...), revision), fx.Crossplane, "crossplane"), want: outcome.ClassSelf},
 		"TenantAsMachinery": {reason: "an intent of its user", opts: statusRights(nil, fx.Crossplane),
-			req: by(byCrossplane(Update, fx.With(fx.Composite(), unrecorded...), revision), tenant, "crossplane"), want: ClassNewOrigin},
+			req: by(byCrossplane(Update, fx.With(fx.Composite(), unrecorded...), revision), tenant, "crossplane"), want: outcome.ClassNewOrigin},
 		"TenantAsMachineryWritesSpec": {reason: "as above", opts: statusRights(nil, fx.Crossplane),
-			req: by(byCrossplane(Update, fx.Composite(), size), tenant, "apiextensions.crossplane.io/composite"), want: ClassNewOrigin},
+			req: by(byCrossplane(Update, fx.Composite(), size), tenant, "apiextensions.crossplane.io/composite"), want: outcome.ClassNewOrigin},
 		"Composer": {reason: "where the composite has no record yet", xr: unrecorded, opts: statusRights(nil, fx.Crossplane),
-			req: byCrossplane(Update, fx.Instance(), fx.Resize("l")), want: ClassDrift},
+			req: byCrossplane(Update, fx.Instance(), fx.Resize("l")), want: outcome.ClassDrift},
 		"TenantAsComposer": {reason: "where the composite has no record yet", xr: unrecorded, opts: statusRights(nil, fx.Crossplane),
-			req: by(byCrossplane(Update, fx.Instance(), fx.Resize("l")), tenant, composed), want: ClassNewOrigin},
+			req: by(byCrossplane(Update, fx.Instance(), fx.Resize("l")), tenant, composed), want: outcome.ClassNewOrigin},
 		"Unknown": {reason: "a permission that cannot be checked decides nothing", opts: statusRights(errors.New("timeout"), fx.Provider),
 			req: by(byCrossplane(Update, fx.With(fx.Instance(), unrecorded[0], wrote), fx.Resize("l")), fx.Provider, "provider"), err: true},
 	}
@@ -93,20 +95,20 @@ func TestControllersBySameHash(t *testing.T) {
 		req     *Request
 		manager string
 		// controller is what Crossplane's write is; that of the other user is an intent of its own.
-		controller Class
+		controller outcome.Class
 	}{
-		"Composed":       {reason: "under Crossplane's field manager", req: apply, manager: composed, controller: ClassDrift},
-		"ComposedBefore": {reason: "recorded by an earlier release", xr: []fx.Mod{old}, req: apply, manager: composed, controller: ClassDrift},
-		"Updater":        {reason: "as the updater of the child", req: apply, manager: "other", controller: ClassDrift},
-		"UpdaterBefore":  {reason: "recorded by an earlier release", xr: []fx.Mod{old}, req: apply, manager: "other", controller: ClassDrift},
-		"OnlyUpdater":    {reason: "no controller is recorded", xr: []fx.Mod{fx.Controllers()}, req: apply, manager: "other", controller: ClassDrift},
-		"Self":           {reason: "a composite's machinery", req: machinery(fx.Composite()), manager: "other", controller: ClassSelf},
+		"Composed":       {reason: "under Crossplane's field manager", req: apply, manager: composed, controller: outcome.ClassDrift},
+		"ComposedBefore": {reason: "recorded by an earlier release", xr: []fx.Mod{old}, req: apply, manager: composed, controller: outcome.ClassDrift},
+		"Updater":        {reason: "as the updater of the child", req: apply, manager: "other", controller: outcome.ClassDrift},
+		"UpdaterBefore":  {reason: "recorded by an earlier release", xr: []fx.Mod{old}, req: apply, manager: "other", controller: outcome.ClassDrift},
+		"OnlyUpdater":    {reason: "no controller is recorded", xr: []fx.Mod{fx.Controllers()}, req: apply, manager: "other", controller: outcome.ClassDrift},
+		"Self":           {reason: "a composite's machinery", req: machinery(fx.Composite()), manager: "other", controller: outcome.ClassSelf},
 		"SelfBefore": {reason: "recorded by an earlier release", req: machinery(fx.With(fx.Composite(), old)), manager: "other",
-			controller: ClassSelf},
+			controller: outcome.ClassSelf},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := setting{xr: tc.xr}.world()
-			for user, want := range map[*subject.User]Class{&twin: ClassNewOrigin, &fx.Crossplane: tc.controller} {
+			for user, want := range map[*subject.User]outcome.Class{&twin: outcome.ClassNewOrigin, &fx.Crossplane: tc.controller} {
 				req := *tc.req
 				if d := decide(t, w, statusRights(nil, fx.Crossplane), by(&req, *user, tc.manager)); d.Class != want {
 					t.Errorf("%s: of %s want %s, got %s (%s)", tc.reason, user.Name, want, d.Class, d.Reason)
@@ -115,7 +117,7 @@ func TestControllersBySameHash(t *testing.T) {
 		})
 	}
 	unchecked := decide(t, setting{xr: []fx.Mod{old}}.world(), statusRights(errors.New("timeout")), by(apply, fx.Crossplane, "other"))
-	if unchecked.Allowed || unchecked.Reason != ReasonParentUnreadable {
+	if unchecked.Allowed || unchecked.Reason != outcome.ReasonParentUnreadable {
 		t.Errorf("a permission that cannot be checked decides: %s", unchecked.Reason)
 	}
 }
@@ -158,12 +160,12 @@ func TestParentNotFoundIsNoDeletion(t *testing.T) {
 		deleted  bool
 		approves bool
 		orphans  bool
-		want     Reason
+		want     outcome.Reason
 	}{
-		"NotFound":        {policies: policy, want: ReasonExternalDeletion},
-		"Deleted":         {policies: policy, deleted: true, approves: true, want: ReasonExternalDeletion},
-		"OrphansNotFound": {policies: orphans, want: ReasonExternalDeletion},
-		"OrphansDeleted":  {policies: orphans, deleted: true, orphans: true, want: ReasonParentNotFound},
+		"NotFound":        {policies: policy, want: outcome.ReasonExternalDeletion},
+		"Deleted":         {policies: policy, deleted: true, approves: true, want: outcome.ReasonExternalDeletion},
+		"OrphansNotFound": {policies: orphans, want: outcome.ReasonExternalDeletion},
+		"OrphansDeleted":  {policies: orphans, deleted: true, orphans: true, want: outcome.ReasonParentNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mr := rdsInstance(xdatabase())
@@ -187,11 +189,11 @@ func TestOwnerRemoved(t *testing.T) {
 	adopt := func(o *unstructured.Unstructured) { o.SetOwnerReferences(owners) }
 	for name, tc := range map[string]struct {
 		req  *Request
-		want Reason
+		want outcome.Reason
 	}{
-		"Composed":        {req: byCrossplane(Update, orphan, adopt, fx.Resize("l")), want: ReasonDrift},
-		"ComposedNoOwner": {req: byCrossplane(Update, orphan, fx.Resize("l")), want: ReasonNoParent},
-		"User":            {req: by(byCrossplane(Update, orphan, adopt, fx.Resize("l")), fx.Alice, "kubectl"), want: ReasonNoParent},
+		"Composed":        {req: byCrossplane(Update, orphan, adopt, fx.Resize("l")), want: outcome.ReasonDrift},
+		"ComposedNoOwner": {req: byCrossplane(Update, orphan, fx.Resize("l")), want: outcome.ReasonNoParent},
+		"User":            {req: by(byCrossplane(Update, orphan, adopt, fx.Resize("l")), fx.Alice, "kubectl"), want: outcome.ReasonNoParent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if d := decide(t, setting{}.world(), enforced(), tc.req); d.Reason != tc.want {

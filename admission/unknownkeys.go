@@ -29,10 +29,10 @@ func (ed *editor) warnUnknown() {
 	slices.Sort(found)
 	for n, key := range found {
 		if n == maxUnknown {
-			ed.warnings.add(fmt.Sprintf("%d more annotations of %s mean nothing", len(found)-n, v1alpha1.Group))
+			ed.warnings.Add(fmt.Sprintf("%d more annotations of %s mean nothing", len(found)-n, v1alpha1.Group))
 			return
 		}
-		ed.warnings.add(unknownKey(key))
+		ed.warnings.Add(unknownKey(key))
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/kausality-io/function-kausality/admission/facts"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
@@ -154,7 +156,7 @@ func approvers(votes []v1alpha1.Vote) []v1alpha1.Vote {
 }
 
 // checkVotes refuses approvals whose votes the object has no room for.
-func (ed *editor) checkVotes() *refusal {
+func (ed *editor) checkVotes() *outcome.Refusal {
 	b := ed.ballot()
 	if b == nil {
 		return nil
@@ -166,6 +168,6 @@ func (ed *editor) checkVotes() *refusal {
 	if why == "" {
 		return nil
 	}
-	return &refusal{code: codeComposed, reason: ReasonInvalidAnnotation, why: why,
-		next: "The value withdraw takes your own vote back; the next intent removes all that are not used."}
+	return &outcome.Refusal{Code: outcome.CodeComposed, Reason: outcome.ReasonInvalidAnnotation, Why: why,
+		Next: "The value withdraw takes your own vote back; the next intent removes all that are not used."}
 }

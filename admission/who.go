@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/kausality-io/function-kausality/admission/facts"
 
 	"github.com/kausality-io/function-kausality/admission/change"
@@ -208,19 +210,19 @@ func zControls(ctx context.Context, f *facts.Facts, p *parent.State) (bool, erro
 }
 
 // authorizeTo refuses what a user may not do, as a clause: it needs the verb approve.
-func authorizeTo(ctx context.Context, f *facts.Facts, w *warnings, what string) *refusal {
+func authorizeTo(ctx context.Context, f *facts.Facts, w *outcome.Warnings, what string) *outcome.Refusal {
 	ok, err := f.World.MayApprove(ctx, f.Req.User, f.Req.Ref())
 	switch {
 	case err == nil && ok:
 		return nil
 	case err == nil:
-		return &refusal{code: 403, reason: ReasonApproverForbidden,
-			why:  fmt.Sprintf("%s needs the verb %q on %s", what, VerbApprove, identity.Target(f.Req.Ref(), f.Kind)),
-			next: "A user who has it can make the change, or a Role can grant it."}
+		return &outcome.Refusal{Code: 403, Reason: outcome.ReasonApproverForbidden,
+			Why:  fmt.Sprintf("%s needs the verb %q on %s", what, VerbApprove, identity.Target(f.Req.Ref(), f.Kind)),
+			Next: "A user who has it can make the change, or a Role can grant it."}
 	case f.Mode == v1alpha1.ModeLog:
-		w.add(fmt.Sprintf("cannot check permission for %s (%v); it passes because the mode is log", what, err))
+		w.Add(fmt.Sprintf("cannot check permission for %s (%v); it passes because the mode is log", what, err))
 		return nil
 	}
-	return &refusal{code: codeInternal, reason: ReasonApproverForbidden,
-		why: fmt.Sprintf("permission for %s cannot be checked: %v", what, err), next: "Try again."}
+	return &outcome.Refusal{Code: outcome.CodeInternal, Reason: outcome.ReasonApproverForbidden,
+		Why: fmt.Sprintf("permission for %s cannot be checked: %v", what, err), Next: "Try again."}
 }

@@ -3,6 +3,8 @@ package admission
 import (
 	"context"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/kausality-io/function-kausality/admission/facts"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
@@ -15,7 +17,7 @@ import (
 
 // inWindow is the verdict on a change that needs no approval: v while the windows of all ApprovalRules that apply to such
 // changes are open, or where the glass was broken for it; a refusal otherwise (KR-14-21).
-func (ev *evaluation) inWindow(a v1alpha1.AppliesTo, v verdict) verdict {
+func (ev *evaluation) inWindow(a v1alpha1.AppliesTo, v outcome.Verdict) outcome.Verdict {
 	if !ev.PolicySet().HasRulesOf(a) {
 		return v
 	}
@@ -28,15 +30,15 @@ func (ev *evaluation) inWindow(a v1alpha1.AppliesTo, v verdict) verdict {
 	if m, ok := set.Approved(q); ok {
 		return ev.byBreakGlass(v, m, set)
 	}
-	r := refusal{code: 403, reason: ReasonWindowClosed, why: closed, next: afterWindow}
+	r := outcome.Refusal{Code: 403, Reason: outcome.ReasonWindowClosed, Why: closed, Next: afterWindow}
 	if who := rules.Alone(); who != "" && !holder.Unguarded && !(ev.view() == nil && ev.Req.Operation == Create) {
-		r.next += " In an emergency, for " + who + ": " + identity.BreakGlassCommand(holder.State.Ref, holder.Kind, ev.class.id)
+		r.Next += " In an emergency, for " + who + ": " + identity.BreakGlassCommand(holder.State.Ref, holder.Kind, ev.class.id)
 	}
 	if ev.Mode == v1alpha1.ModeLog {
-		ev.warnings.add("the change passes because the mode is log: " + zMessage(ev.Facts, r))
-		return allowAs(v.Class, ReasonWindowClosed)
+		ev.warnings.Add("the change passes because the mode is log: " + outcome.Message(ev.Facts, r))
+		return outcome.Allow(v.Class, outcome.ReasonWindowClosed)
 	}
-	return refuseAs(ev.Facts, v.Class, r)
+	return outcome.Refuse(ev.Facts, v.Class, r)
 }
 
 // afterWindow is what becomes of a change that needs no approval.
@@ -88,19 +90,19 @@ func (ev *evaluation) glassBox(rules allowance.Rules) (identity.Holder, approval
 
 // byBreakGlass is the verdict on a change that passes outside of the windows. On the object itself nothing is claimed: its
 // change is an intent, which ends the approvals from before.
-func (ev *evaluation) byBreakGlass(v verdict, m approval.Match, set approval.Set) verdict {
-	out := allowAs(v.Class, ReasonApproved)
-	out.approval = &v1alpha1.HopApproval{Content: m.Entry.Content, Mode: m.Entry.Mode, Digest: ev.class.id, Reason: bounded(m.Entry.Reason),
+func (ev *evaluation) byBreakGlass(v outcome.Verdict, m approval.Match, set approval.Set) outcome.Verdict {
+	out := outcome.Allow(v.Class, outcome.ReasonApproved)
+	out.Approval = &v1alpha1.HopApproval{Content: m.Entry.Content, Mode: m.Entry.Mode, Digest: ev.class.id, Reason: bounded(m.Entry.Reason),
 		By: approvers(m.By)}
 	switch {
 	case ev.view() == nil:
 	case m.NeedsClaim():
-		out.Resolution = ResolutionApproved
+		out.Resolution = outcome.ResolutionApproved
 		out.Claim = zClaim(ev.Facts, ev.parent(), set, m.Entry, zUse(ev.Facts, ev.class.id))
-		out.approval.Claim = out.Claim.ID
+		out.Approval.Claim = out.Claim.ID
 	case m.Claimed != nil:
-		out.Resolution = ResolutionApproved
-		out.approval.Claim = m.Claimed.ID
+		out.Resolution = outcome.ResolutionApproved
+		out.Approval.Claim = m.Claimed.ID
 	}
 	return out
 }

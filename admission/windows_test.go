@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -53,12 +55,12 @@ func TestWindowsWithoutVotes(t *testing.T) {
 	expected, origin := v1alpha1.AppliesToExpected, v1alpha1.AppliesToNewOrigin
 	resize := func() *Request { return byCrossplane(Update, fx.Instance(), fx.Resize("l")) }
 	unsettled := []fx.Mod{fx.Unsettled}
-	closed := func(c Class) [2]wantedOutcome {
+	closed := func(c outcome.Class) [2]wantedOutcome {
 		code := int32(403)
-		if c == ClassExpected {
-			code = codeComposed
+		if c == outcome.ClassExpected {
+			code = outcome.CodeComposed
 		}
-		return [2]wantedOutcome{refused(c, ReasonWindowClosed, code), allowed(c, ReasonWindowClosed)}
+		return [2]wantedOutcome{refused(c, outcome.ReasonWindowClosed, code), allowed(c, outcome.ReasonWindowClosed)}
 	}
 	same := func(o wantedOutcome) [2]wantedOutcome { return [2]wantedOutcome{o, o} }
 	fresh := func(o *unstructured.Unstructured) {
@@ -72,34 +74,34 @@ func TestWindowsWithoutVotes(t *testing.T) {
 		req    *Request
 		want   [2]wantedOutcome
 	}{
-		"Expected": {reason: "what an intent causes waits", rule: rule(notNow, expected), xr: unsettled, req: resize(), want: closed(ClassExpected)},
-		"Open":     {reason: "until they open", rule: rule(openNow, expected), xr: unsettled, req: resize(), want: same(allowed(ClassExpected, ReasonExpected))},
+		"Expected": {reason: "what an intent causes waits", rule: rule(notNow, expected), xr: unsettled, req: resize(), want: closed(outcome.ClassExpected)},
+		"Open":     {reason: "until they open", rule: rule(openNow, expected), xr: unsettled, req: resize(), want: same(allowed(outcome.ClassExpected, outcome.ReasonExpected))},
 		"Default": {reason: "a rule applies to drift and external changes alone", rule: rule(notNow), xr: unsettled, req: resize(),
-			want: same(allowed(ClassExpected, ReasonExpected))},
+			want: same(allowed(outcome.ClassExpected, outcome.ReasonExpected))},
 		"OnlyOrigins": {reason: "those of other users are others", rule: rule(notNow, origin), xr: unsettled, req: resize(),
-			want: same(allowed(ClassExpected, ReasonExpected))},
-		"OtherKind": {reason: "what does not match", xr: unsettled, req: resize(), want: same(allowed(ClassExpected, ReasonExpected)),
+			want: same(allowed(outcome.ClassExpected, outcome.ReasonExpected))},
+		"OtherKind": {reason: "what does not match", xr: unsettled, req: resize(), want: same(allowed(outcome.ClassExpected, outcome.ReasonExpected)),
 			rule: of(v1alpha1.ApprovalRuleMatch{Resources: []v1alpha1.ApprovalRuleResource{{Group: "*", Kinds: []string{"Bucket"}}}}, expected)},
-		"External": {reason: "the change of a managed resource changes what is outside", xr: unsettled, req: resize(), want: closed(ClassExpected),
+		"External": {reason: "the change of a managed resource changes what is outside", xr: unsettled, req: resize(), want: closed(outcome.ClassExpected),
 			rule: of(v1alpha1.ApprovalRuleMatch{Relations: []v1alpha1.Relation{v1alpha1.RelationExternal}}, expected)},
-		"OtherPath": {reason: "another field", xr: unsettled, req: resize(), want: same(allowed(ClassExpected, ReasonExpected)),
+		"OtherPath": {reason: "another field", xr: unsettled, req: resize(), want: same(allowed(outcome.ClassExpected, outcome.ReasonExpected)),
 			rule: of(v1alpha1.ApprovalRuleMatch{Paths: []string{"spec.forProvider.region"}}, expected)},
 		"Initializing": {reason: "what was never ready is made at any time", rule: rule(notNow, expected), xr: []fx.Mod{fresh}, req: resize(),
-			want: same(allowed(ClassExpected, ReasonInitializing))},
+			want: same(allowed(outcome.ClassExpected, outcome.ReasonInitializing))},
 		"Deleting": {reason: "cleanup must finish", rule: rule(notNow, expected, origin), xr: []fx.Mod{fx.Unsettled, fx.Deleting}, req: resize(),
-			want: same(allowed(ClassExpected, ReasonParentDeleted))},
+			want: same(allowed(outcome.ClassExpected, outcome.ReasonParentDeleted))},
 		"Self": {reason: "the provider works at any time", rule: rule(notNow, expected, origin), req: by(resize(), fx.Provider, "provider"),
-			want: same(allowed(ClassSelf, ReasonSelf))},
+			want: same(allowed(outcome.ClassSelf, outcome.ReasonSelf))},
 		"Component": {reason: "and so does Kausality", rule: rule(notNow, expected, origin), req: by(resize(), fx.GateController, "kausality"),
-			want: same(allowed("", ReasonComponent))},
+			want: same(allowed("", outcome.ReasonComponent))},
 		"NewOrigin": {reason: "a user's change of a child waits", rule: rule(notNow, origin), req: by(resize(), fx.Alice, "kubectl"),
-			want: closed(ClassNewOrigin)},
+			want: closed(outcome.ClassNewOrigin)},
 		"OnlyExpected": {reason: "unless the rule is about others", rule: rule(notNow, expected), req: by(resize(), fx.Alice, "kubectl"),
-			want: same(allowed(ClassNewOrigin, ReasonNewOrigin))},
+			want: same(allowed(outcome.ClassNewOrigin, outcome.ReasonNewOrigin))},
 		"NoParent": {reason: "an intent waits, too", rule: of(v1alpha1.ApprovalRuleMatch{Resources: all}, origin),
-			req: by(byCrossplane(Update, fx.Composite(), fx.Set("l", "spec", "size")), fx.Alice, "kubectl"), want: closed(ClassNewOrigin)},
+			req: by(byCrossplane(Update, fx.Composite(), fx.Set("l", "spec", "size")), fx.Alice, "kubectl"), want: closed(outcome.ClassNewOrigin)},
 		"NoChange": {reason: "labels and annotations do not", rule: of(v1alpha1.ApprovalRuleMatch{Resources: all}, origin),
-			req: by(byCrossplane(Update, fx.Composite(), fx.Annotate("a", "b")), fx.Alice, "kubectl"), want: same(allowed("", ReasonNoChange))},
+			req: by(byCrossplane(Update, fx.Composite(), fx.Annotate("a", "b")), fx.Alice, "kubectl"), want: same(allowed("", outcome.ReasonNoChange))},
 	}
 	for name, tc := range cases {
 		for i, mode := range []v1alpha1.Mode{v1alpha1.ModeEnforce, v1alpha1.ModeLog} {
@@ -115,7 +117,7 @@ func TestWindowsWithoutVotes(t *testing.T) {
 				if d.Report != nil {
 					t.Errorf("%s: it is no drift: %+v", tc.reason, d.Report.Drift)
 				}
-				if d.Reason != ReasonWindowClosed {
+				if d.Reason != outcome.ReasonWindowClosed {
 					return
 				}
 				text := d.Message + strings.Join(d.Warnings, "")
@@ -243,10 +245,10 @@ func TestForgedBreakGlass(t *testing.T) {
 		return d
 	}
 	honest := decide()
-	if honest.Allowed || honest.Reason != ReasonWindowClosed || honest.ID == "" {
+	if honest.Allowed || honest.Reason != outcome.ReasonWindowClosed || honest.ID == "" {
 		t.Fatalf("got %+v", honest)
 	}
-	if forged := decide(voted(t, honest.ID, "olga", "it burns")); forged.Allowed || forged.Reason != ReasonWindowClosed {
+	if forged := decide(voted(t, honest.ID, "olga", "it burns")); forged.Allowed || forged.Reason != outcome.ReasonWindowClosed {
 		t.Errorf("a new object breaks the glass in another's name: %+v", forged)
 	}
 }

@@ -5,10 +5,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/gating"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
@@ -75,21 +76,21 @@ var attempts = map[inspect.Attempt]string{
 
 // reasons of permissions as clauses, where the decision has no explanation of
 // its own.
-var reasons = map[admission.Reason]string{
-	admission.ReasonExpected:       "its parent has not settled since its last intent",
-	admission.ReasonInitializing:   "its parent is still initializing",
-	admission.ReasonNewOrigin:      "a user other than its controller starts a new chain of causes",
-	admission.ReasonNoParent:       "it has no controlling parent, so this starts a new chain of causes",
-	admission.ReasonSelf:           "its own controller writes to it",
-	admission.ReasonApproved:       "it is approved",
-	admission.ReasonSelfHealing:    "built in: such children follow the state of the cluster instead of a spec",
-	admission.ReasonParentDeleted:  "its parent is being deleted",
-	admission.ReasonBeingDeleted:   "it is being deleted",
-	admission.ReasonNoChange:       "the desired state is unchanged",
-	admission.ReasonUndetermined:   "the parent's controller could not be identified; allowed",
-	admission.ReasonDriftLogged:    "it is unrequested, and mode log allows it with a warning and a report",
-	admission.ReasonWindowClosed:   "an ApprovalRule lets such changes pass in windows of time, which are closed",
-	admission.ReasonParentNotFound: "its parent does not exist",
+var reasons = map[outcome.Reason]string{
+	outcome.ReasonExpected:       "its parent has not settled since its last intent",
+	outcome.ReasonInitializing:   "its parent is still initializing",
+	outcome.ReasonNewOrigin:      "a user other than its controller starts a new chain of causes",
+	outcome.ReasonNoParent:       "it has no controlling parent, so this starts a new chain of causes",
+	outcome.ReasonSelf:           "its own controller writes to it",
+	outcome.ReasonApproved:       "it is approved",
+	outcome.ReasonSelfHealing:    "built in: such children follow the state of the cluster instead of a spec",
+	outcome.ReasonParentDeleted:  "its parent is being deleted",
+	outcome.ReasonBeingDeleted:   "it is being deleted",
+	outcome.ReasonNoChange:       "the desired state is unchanged",
+	outcome.ReasonUndetermined:   "the parent's controller could not be identified; allowed",
+	outcome.ReasonDriftLogged:    "it is unrequested, and mode log allows it with a warning and a report",
+	outcome.ReasonWindowClosed:   "an ApprovalRule lets such changes pass in windows of time, which are closed",
+	outcome.ReasonParentNotFound: "its parent does not exist",
 }
 
 // outcome of one attempt as a node.

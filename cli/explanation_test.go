@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
@@ -25,7 +26,7 @@ func TestExplainNeeds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			(view{}).explanation(&inspect.Explanation{Undecided: "x", Outcomes: []inspect.Outcome{{
-				Attempt: inspect.AttemptController, Reason: admission.ReasonDrift, Why: "because", Needs: tc.needs}}}).draw(&out)
+				Attempt: inspect.AttemptController, Reason: outcome.ReasonDrift, Why: "because", Needs: tc.needs}}}).draw(&out)
 			if has := strings.Contains(out.String(), "ApprovalRules match"); has != (tc.want != "") {
 				t.Fatalf("in\n%s", out.String())
 			}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -161,12 +163,12 @@ func (v view) age(t metav1.Time) string {
 }
 
 // verdict with its reason.
-func (v view) verdict(allowed bool, reason admission.Reason) string {
+func (v view) verdict(allowed bool, reason outcome.Reason) string {
 	verdict := v.green("allowed")
 	switch {
 	case !allowed:
 		verdict = v.red("refused")
-	case reason == admission.ReasonDriftLogged:
+	case reason == outcome.ReasonDriftLogged:
 		verdict = v.yellow("allowed, with a warning")
 	}
 	return fmt.Sprintf("%s (%s)", verdict, reason)

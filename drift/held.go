@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -188,9 +190,9 @@ func (r *Resolver) reportHeld(ctx context.Context, p *parent.State, h settling.R
 		return nil
 	}
 	relation := v1alpha1.RelationControllerChild
-	switch admission.Reason(h.Reason) {
-	case admission.ReasonDrift, admission.ReasonAllowanceMissing:
-	case admission.ReasonExternalDeletion:
+	switch outcome.Reason(h.Reason) {
+	case outcome.ReasonDrift, outcome.ReasonAllowanceMissing:
+	case outcome.ReasonExternalDeletion:
 		relation = v1alpha1.RelationExternal
 	default:
 		return nil

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"maps"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -26,7 +28,7 @@ func (r *run) before(res *resource, op admission.Operation) *admission.Held {
 	if json.Unmarshal([]byte(value), &h) != nil || h.Operation != string(op) {
 		return nil
 	}
-	if len(h.Drift) == 0 && h.Reason == string(admission.ReasonDrift) { // of an earlier release, which recorded no values
+	if len(h.Drift) == 0 && h.Reason == string(outcome.ReasonDrift) { // of an earlier release, which recorded no values
 		return &admission.Held{Whole: true}
 	}
 	return held(h.HeldDrift)
@@ -47,7 +49,7 @@ func (r *run) creationBefore(res *resource) *admission.Held {
 			if c.Resource != res.name || c.Kind != res.desired.GetKind() {
 				continue
 			}
-			if len(c.Drift) == 0 && c.Reason == string(admission.ReasonDrift) {
+			if len(c.Drift) == 0 && c.Reason == string(outcome.ReasonDrift) {
 				return &admission.Held{Whole: true}
 			}
 			return held(c.HeldDrift)

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -39,7 +41,7 @@ func (r *run) decide(ctx context.Context) {
 		}
 		d, err := evaluator.Live(ctx, r.request(res))
 		if err != nil { // the core reads nothing but the request, which cannot fail
-			d = admission.Decision{Reason: admission.ReasonParentUnreadable, Message: "cannot decide: " + err.Error()}
+			d = admission.Decision{Reason: outcome.ReasonParentUnreadable, Message: "cannot decide: " + err.Error()}
 		}
 		res.decision = d
 		r.separate(res)

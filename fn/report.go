@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/crossplane/function-sdk-go/response"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -88,7 +90,7 @@ func (p *report) about(res *resource, to []warning) []warning {
 		return to
 	}
 	reason := v1alpha1.ConditionReasonHeld
-	if d.Reason == admission.ReasonFrozen {
+	if d.Reason == outcome.ReasonFrozen {
 		reason = v1alpha1.ConditionReasonFrozen
 	}
 	if p.reason != v1alpha1.ConditionReasonFrozen {

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -118,7 +120,7 @@ func (r *resource) refused() bool { return r.decided && !r.decision.Allowed }
 
 // changes reports whether the desired state changes by an accepted operation.
 func (r *resource) changes() bool {
-	return r.decided && r.decision.Allowed && r.decision.Class != admission.ClassNone
+	return r.decided && r.decision.Allowed && r.decision.Class != outcome.ClassNone
 }
 
 // annotation of Kausality's on the resource as emitted: as stored, or as the

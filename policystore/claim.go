@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -28,7 +29,7 @@ const maxClaimTries = 5
 // Where another use claimed it first, lost is the Set by which the request must
 // be decided again; nil where the claim is written. After an error it is unknown
 // whether the rule is claimed.
-func (s *Store) Claim(ctx context.Context, e admission.PolicyClaimEffect) (lost *allowance.Set, err error) {
+func (s *Store) Claim(ctx context.Context, e outcome.PolicyClaimEffect) (lost *allowance.Set, err error) {
 	client, name := s.resource(e.Namespace), e.Name
 	for range maxClaimTries {
 		o, err := client.Get(ctx, name, metav1.GetOptions{})
@@ -64,7 +65,7 @@ func (s *Store) Claim(ctx context.Context, e admission.PolicyClaimEffect) (lost 
 const manager = v1alpha1.ManagerWebhook
 
 // key of the policy of a claim, as allowance.Set has it.
-func key(e admission.PolicyClaimEffect) string {
+func key(e outcome.PolicyClaimEffect) string {
 	return (&allowance.Exception{Namespace: e.Namespace, Name: e.Name}).Key()
 }
 

@@ -7,13 +7,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -107,7 +108,7 @@ const flushEvery = 30 * time.Second
 
 // Used counts a use of a rule. This replica adds the count to the status of the
 // policy within flushEvery.
-func (s *Store) Used(u admission.ExceptionUse) {
+func (s *Store) Used(u outcome.ExceptionUse) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := use{policy: u.Policy, rule: u.Rule}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/go-logr/logr/testr"
 	"github.com/google/go-cmp/cmp"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,7 +20,6 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -154,7 +155,7 @@ func claimOf(id string) v1alpha1.PolicyClaim {
 
 // TestClaim covers the outcomes of a claim (KR-05-33).
 func TestClaim(t *testing.T) {
-	mine := admission.PolicyClaimEffect{Namespace: "team", Name: "e", Claim: claimOf("1"), Stale: noon.Add(-time.Minute)}
+	mine := outcome.PolicyClaimEffect{Namespace: "team", Name: "e", Claim: claimOf("1"), Stale: noon.Add(-time.Minute)}
 	conflict := kerrors.NewConflict(gvr(v1alpha1.ResourceApprovalPolicies).GroupResource(), "e", errors.New("changed"))
 	cases := map[string]struct {
 		reason    string
@@ -225,9 +226,9 @@ func TestFlush(t *testing.T) {
 		return fail, nil, errors.New("not now")
 	})
 	for range 3 {
-		s.Used(admission.ExceptionUse{Policy: "ApprovalPolicy/team/e", Rule: "rules[0]"})
+		s.Used(outcome.ExceptionUse{Policy: "ApprovalPolicy/team/e", Rule: "rules[0]"})
 	}
-	s.Used(admission.ExceptionUse{Policy: "ApprovalPolicy/team/gone", Rule: "rules[0]"})
+	s.Used(outcome.ExceptionUse{Policy: "ApprovalPolicy/team/gone", Rule: "rules[0]"})
 	s.Flush(t.Context())
 	if st := statusRead(t, client, v1alpha1.KindApprovalPolicy, "team", "e"); st.Rules[0].Uses != 2 {
 		t.Errorf("%d uses after an error", st.Rules[0].Uses)

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -57,9 +59,9 @@ func OfDecision(req *admission.Request, d admission.Decision) Occurrence {
 		return nil
 	}
 	deletes := req.Operation == admission.Delete && req.OldObject != nil && req.OldObject.GetDeletionTimestamp() == nil
-	intent := d.Class != admission.ClassNone && d.Class != admission.ClassSelf && (len(d.Trace) > 0 || deletes)
+	intent := d.Class != outcome.ClassNone && d.Class != outcome.ClassSelf && (len(d.Trace) > 0 || deletes)
 	claims := d.Annotations[v1alpha1.AnnotationKeyClaims]
-	if d.Reason == admission.ReasonComponent {
+	if d.Reason == outcome.ReasonComponent {
 		claims = givenClaims(req)
 	}
 	if !intent && claims == nil && !d.ChangesUserAnnotation {
@@ -133,7 +135,7 @@ func (d *decision) Records(c recordsv1alpha1.Cluster) []recordsv1alpha1.Record {
 	}
 	if d.before.rejections != d.after.rejections && d.after.rejections != "" {
 		r := d.record(c, recordsv1alpha1.TypeRejection, d.at, d.user.Name, d.after.rejections)
-		r.Reason = string(admission.ReasonRejected)
+		r.Reason = string(outcome.ReasonRejected)
 		out = append(out, r)
 	}
 	return out

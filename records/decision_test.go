@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -86,7 +88,7 @@ func TestOfDecision(t *testing.T) {
 	again.OldObject.SetDeletionTimestamp(&now)
 	dry := request(xr, "orders", "anna", nil, nil)
 	dry.DryRun = true
-	intent := admission.Decision{Allowed: true, Class: admission.ClassNewOrigin, Reason: admission.ReasonNewOrigin, Trace: own}
+	intent := admission.Decision{Allowed: true, Class: outcome.ClassNewOrigin, Reason: outcome.ReasonNewOrigin, Trace: own}
 	cases := map[string]struct {
 		reason string
 		req    *admission.Request
@@ -96,14 +98,14 @@ func TestOfDecision(t *testing.T) {
 		"Intent": {req: request(xr, "orders", "anna", nil, nil), d: intent, want: []recordsv1alpha1.Type{"Intent"},
 			reason: "a user changes an object"},
 		"DryRun": {req: dry, d: intent, reason: "nothing happens"},
-		"Refused": {req: request(xr, "orders", "anna", nil, nil), d: admission.Decision{Class: admission.ClassDrift, Trace: own},
+		"Refused": {req: request(xr, "orders", "anna", nil, nil), d: admission.Decision{Class: outcome.ClassDrift, Trace: own},
 			reason: "the Drift is recorded"},
 		"NoChange": {req: request(xr, "orders", "anna", nil, nil), d: admission.Decision{Allowed: true}, reason: "most requests"},
-		"SelfWrite": {req: request(xr, "orders", "anna", nil, nil), d: admission.Decision{Allowed: true, Class: admission.ClassSelf},
+		"SelfWrite": {req: request(xr, "orders", "anna", nil, nil), d: admission.Decision{Allowed: true, Class: outcome.ClassSelf},
 			reason: "no intent"},
-		"Deletion": {req: deleted, d: admission.Decision{Allowed: true, Class: admission.ClassNewOrigin}, want: []recordsv1alpha1.Type{"Intent"},
+		"Deletion": {req: deleted, d: admission.Decision{Allowed: true, Class: outcome.ClassNewOrigin}, want: []recordsv1alpha1.Type{"Intent"},
 			reason: "a deletion is an intent"},
-		"DeletionAgain": {req: again, d: admission.Decision{Allowed: true, Class: admission.ClassNewOrigin}, reason: "it is being deleted"},
+		"DeletionAgain": {req: again, d: admission.Decision{Allowed: true, Class: outcome.ClassNewOrigin}, reason: "it is being deleted"},
 		"Freeze": {req: request(xr, "orders", "hans", nil, freeze), d: admission.Decision{Allowed: true, ChangesUserAnnotation: true},
 			want: []recordsv1alpha1.Type{"Freeze"}, reason: "a user freezes it"},
 		"StillFrozen": {req: request(xr, "orders", "hans", freeze, freeze), d: admission.Decision{Allowed: true, ChangesUserAnnotation: true},
@@ -146,7 +148,7 @@ func TestChain(t *testing.T) {
 	// A user changes the composite.
 	parentHop := hop(xr, "orders", "anna", 3, noon)
 	intent := recorded(t, OfDecision(request(xr, "orders", "anna", nil, nil),
-		admission.Decision{Allowed: true, Class: admission.ClassNewOrigin, Trace: trace.Trace{parentHop}}))[0]
+		admission.Decision{Allowed: true, Class: outcome.ClassNewOrigin, Trace: trace.Trace{parentHop}}))[0]
 	assert.Equal(t, "anna", intent.Actor.User)
 	assert.Equal(t, int64(3), intent.Object.Generation)
 	assert.Empty(t, intent.CausedBy)
@@ -189,7 +191,7 @@ func TestChain(t *testing.T) {
 	childHop.Approval = &v1alpha1.HopApproval{Content: "c0ffee", Digest: held.Spec.ID, Mode: v1alpha1.ApprovalOnce, By: []v1alpha1.Vote{vote}}
 	of := trace.Trace{parentHop, childHop}
 	passed := recorded(t, OfDecision(request(mr, "orders-db", "crossplane", nil, nil), admission.Decision{
-		Allowed: true, Class: admission.ClassDrift, Reason: admission.ReasonApproved, Trace: of, ID: held.Spec.ID,
+		Allowed: true, Class: outcome.ClassDrift, Reason: outcome.ReasonApproved, Trace: of, ID: held.Spec.ID,
 		Changes: []change.Change{{Path: "spec.forProvider.size"}},
 		Claim:   &identity.ClaimEffect{Holder: parent.Ref{GroupVersionKind: xr, Namespace: "shop", Name: "orders", UID: "uid-orders"}},
 	}))
@@ -265,7 +267,7 @@ func TestAllowedPathIsCheap(t *testing.T) {
 		allocs float64
 	}{
 		"NoChange": {d: admission.Decision{Allowed: true}, allocs: 0},
-		"Intent": {d: admission.Decision{Allowed: true, Class: admission.ClassNewOrigin, Trace: trace.Trace{hop(xr, "orders", "anna", 3, noon)}},
+		"Intent": {d: admission.Decision{Allowed: true, Class: outcome.ClassNewOrigin, Trace: trace.Trace{hop(xr, "orders", "anna", 3, noon)}},
 			allocs: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -283,7 +285,7 @@ func TestAllowedPathIsCheap(t *testing.T) {
 func TestGivenVotes(t *testing.T) {
 	vote := v1alpha1.Vote{User: "hans", At: metav1.NewTime(noon), Via: "Rollout"}
 	open := map[string]string{v1alpha1.AnnotationKeyClaims: claims(t, v1alpha1.Claim{Content: "c", State: v1alpha1.ClaimOpen, By: []v1alpha1.Vote{vote}})}
-	component := admission.Decision{Allowed: true, Reason: admission.ReasonComponent}
+	component := admission.Decision{Allowed: true, Reason: outcome.ReasonComponent}
 	got := recorded(t, OfDecision(request(xr, "orders", "kausality", nil, open), component))
 	require.Equal(t, []recordsv1alpha1.Type{"Vote"}, typesOf(got))
 	assert.Equal(t, "hans", got[0].Actor.User)

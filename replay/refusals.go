@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -21,7 +23,7 @@ type Refusal struct {
 	Line int
 	// What was changed, by whom, and why it would be refused.
 	Message string
-	Reason  admission.Reason
+	Reason  outcome.Reason
 	// Time at which it was requested.
 	Time time.Time
 	// Approvable: an approval lets it through.
@@ -96,7 +98,7 @@ func (r *Result) replay(ctx context.Context, e *admission.Evaluator, w *world, c
 	if err != nil {
 		return err
 	}
-	if d.Class == admission.ClassNone && d.Allowed {
+	if d.Class == outcome.ClassNone && d.Allowed {
 		return nil
 	}
 	r.Decided++
@@ -109,7 +111,7 @@ func (r *Result) replay(ctx context.Context, e *admission.Evaluator, w *world, c
 	case !d.Allowed:
 		r.Refusals = append(r.Refusals, Refusal{Line: c.Line, Reason: d.Reason, Message: d.Message, Time: c.Time,
 			Approvable: d.Suggestion != "" || len(d.Needs) > 0, Needs: d.Needs})
-	case d.Class == admission.ClassExpected, d.Reason == admission.ReasonUpgraded, d.Reason == admission.ReasonExcepted:
+	case d.Class == outcome.ClassExpected, d.Reason == outcome.ReasonUpgraded, d.Reason == outcome.ReasonExcepted:
 		r.Covered++
 	}
 	if d.Allowed && d.Unopened {

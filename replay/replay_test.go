@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -96,10 +98,10 @@ spec:
 func TestTest(t *testing.T) {
 	type refusal struct {
 		Line   int
-		Reason admission.Reason
+		Reason outcome.Reason
 	}
-	deletion := refusal{Line: 7, Reason: admission.ReasonExternalDeletion}
-	drift := []refusal{{Line: 6, Reason: admission.ReasonDrift}, deletion}
+	deletion := refusal{Line: 7, Reason: outcome.ReasonExternalDeletion}
+	drift := []refusal{{Line: 6, Reason: outcome.ReasonDrift}, deletion}
 	cases := map[string]struct {
 		reason   string
 		policies string
@@ -111,7 +113,7 @@ func TestTest(t *testing.T) {
 		"Allowed": {reason: "the consequence is covered", policies: sizes, want: drift, decided: 4, covered: 1},
 		"Nothing": {
 			reason: "the policy allows no consequence", policies: nothing, decided: 4,
-			want: append([]refusal{{Line: 4, Reason: admission.ReasonAllowanceMissing}}, drift...),
+			want: append([]refusal{{Line: 4, Reason: outcome.ReasonAllowanceMissing}}, drift...),
 		},
 		"Excepted": {
 			reason: "the drift is approved by a policy, the deletion is not", policies: sizes + "---\n" + always, decided: 4, covered: 2,

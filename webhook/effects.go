@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"runtime/debug"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -34,9 +36,9 @@ func (h *Handler) effects(req *admission.Request, d admission.Decision) {
 	if d.Exception != nil && h.Policies != nil {
 		h.Policies.Used(*d.Exception)
 	}
-	intent := d.Class != admission.ClassNone && d.Class != admission.ClassSelf
+	intent := d.Class != outcome.ClassNone && d.Class != outcome.ClassSelf
 	switch {
-	case req.Subresource == admission.SubresourceScale && d.Class != admission.ClassNone:
+	case req.Subresource == admission.SubresourceScale && d.Class != outcome.ClassNone:
 		h.Memory.Scale(req, d)
 	case req.Operation == admission.Update && (intent || d.ChangesUserAnnotation):
 		h.Memory.Touch(req.OldObject.GetUID())

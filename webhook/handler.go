@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/go-logr/logr"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -99,7 +101,7 @@ func (h *Handler) answer(ctx context.Context, body []byte) (resp ctrl.Response) 
 		if d.Held != nil {
 			h.remember(ctx, req, d.Held.Report)
 		}
-		if d.Allowed && d.Reason == admission.ReasonApproved {
+		if d.Allowed && d.Reason == outcome.ReasonApproved {
 			drift.Approved(v1alpha1.RelationControllerChild)
 		}
 		h.effects(req, d)

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	jsonpatch "gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -112,9 +114,9 @@ func audit(req *admission.Request, d admission.Decision) map[string]string {
 	if d.Exception != nil {
 		put("policy", d.Exception.Policy)
 	}
-	if d.Class != admission.ClassNone {
+	if d.Class != outcome.ClassNone {
 		out["drift"] = "false"
-		if d.Class == admission.ClassDrift {
+		if d.Class == outcome.ClassDrift {
 			out["drift"] = "true"
 			put("id", d.ID)
 		}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -29,8 +31,8 @@ func TestAuditAnnotations(t *testing.T) {
 		documented = append(documented, m[1])
 	}
 	d := admission.Decision{
-		Class: admission.ClassDrift, Mode: v1alpha1.ModeEnforce, Reason: admission.ReasonDrift, ID: "id", Phase: v1alpha1.PhaseInitialized,
-		Resolution: admission.ResolutionRefused, Exception: &admission.ExceptionUse{Policy: "policy"}, Trace: trace.Trace{{}},
+		Class: outcome.ClassDrift, Mode: v1alpha1.ModeEnforce, Reason: outcome.ReasonDrift, ID: "id", Phase: v1alpha1.PhaseInitialized,
+		Resolution: outcome.ResolutionRefused, Exception: &outcome.ExceptionUse{Policy: "policy"}, Trace: trace.Trace{{}},
 	}
 	if diff := cmp.Diff(slices.Sorted(slices.Values(documented)), slices.Sorted(maps.Keys(audit(&admission.Request{}, d)))); diff != "" {
 		t.Errorf("docs/reasons.md (-), and the source (+):\n%s", diff)

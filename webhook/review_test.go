@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	admissionv1 "k8s.io/api/admission/v1"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -229,7 +231,7 @@ func TestServed(t *testing.T) {
 	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard()}
 	resp := post(t, h.answer, update(t, thing(1), thing(2)), "")
 	if !resp.Allowed || resp.UID == "" || *resp.PatchType != admissionv1.PatchTypeJSONPatch ||
-		!bytes.Contains(resp.Patch, []byte("kausality.io~1trace")) || resp.AuditAnnotations["class"] != string(admission.ClassNewOrigin) {
+		!bytes.Contains(resp.Patch, []byte("kausality.io~1trace")) || resp.AuditAnnotations["class"] != string(outcome.ClassNewOrigin) {
 		t.Errorf("%+v", resp)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	authv1 "k8s.io/api/authentication/v1"
@@ -20,7 +22,6 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -201,13 +202,13 @@ func TestExplain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
 		change func(s *storedServer)
-		want   admission.Reason
+		want   outcome.Reason
 		// allowed is the outcome for the controller.
 		allowed bool
 		mode    v1alpha1.Mode
 		check   func(t *testing.T, e *Explanation)
 	}{
-		"Drift": {reason: "the parent has settled", want: admission.ReasonDrift, mode: v1alpha1.ModeEnforce, check: func(t *testing.T, e *Explanation) {
+		"Drift": {reason: "the parent has settled", want: outcome.ReasonDrift, mode: v1alpha1.ModeEnforce, check: func(t *testing.T, e *Explanation) {
 			t.Helper()
 			assert.True(t, e.Guarded)
 			assert.True(t, e.Parent.Settled)
@@ -216,7 +217,7 @@ func TestExplain(t *testing.T) {
 			assert.Nil(t, e.Own, "a managed resource has no children")
 		}},
 		"ModeLog": {
-			reason: "the Namespace only logs (KR-05-21)", allowed: true, want: admission.ReasonDriftLogged, mode: v1alpha1.ModeLog,
+			reason: "the Namespace only logs (KR-05-21)", allowed: true, want: outcome.ReasonDriftLogged, mode: v1alpha1.ModeLog,
 			change: func(s *storedServer) { s.annotate("v1/namespaces/team", v1alpha1.AnnotationKeyMode, "log") },
 			check: func(t *testing.T, e *Explanation) {
 				t.Helper()
@@ -224,7 +225,7 @@ func TestExplain(t *testing.T) {
 			},
 		},
 		"Approved": {
-			reason: "an approval on the parent (KR-05-11)", allowed: true, want: admission.ReasonApproved, mode: v1alpha1.ModeEnforce,
+			reason: "an approval on the parent (KR-05-11)", allowed: true, want: outcome.ReasonApproved, mode: v1alpha1.ModeEnforce,
 			change: func(s *storedServer) {
 				s.annotate(shopPath, v1alpha1.AnnotationKeyApprovals, `[{"apiVersion":"cloud.example.org/v1","kind":"Database","name":"orders-db","mode":"always"}]`)
 			},
@@ -234,7 +235,7 @@ func TestExplain(t *testing.T) {
 			},
 		},
 		"Unguarded": {
-			reason: "the webhook does not see it", want: admission.ReasonDrift, mode: v1alpha1.ModeEnforce,
+			reason: "the webhook does not see it", want: outcome.ReasonDrift, mode: v1alpha1.ModeEnforce,
 			change: func(s *storedServer) {
 				hooks, _ := s.objects[webhookPath].Object["webhooks"].([]any)
 				hooks[0].(map[string]any)["rules"] = []any{map[string]any{"apiGroups": []any{"example.org"}, "resources": []any{"*"}}}
@@ -246,7 +247,7 @@ func TestExplain(t *testing.T) {
 			},
 		},
 		"Unrequested": {
-			reason: "its last change passed by an approval (KR-07-09)", want: admission.ReasonDrift, mode: v1alpha1.ModeEnforce,
+			reason: "its last change passed by an approval (KR-07-09)", want: outcome.ReasonDrift, mode: v1alpha1.ModeEnforce,
 			change: func(s *storedServer) {
 				s.annotate(databasePath, v1alpha1.AnnotationKeyTrace, `[{"apiVersion":"cloud.example.org/v1","kind":"Database","name":"orders-db",`+
 					`"generation":2,"user":"crossplane","unrequested":true,"passed":"Approval","causes":[{"kind":"CompositionRevision","name":"shops-2","author":"anna"}]}]`)
@@ -259,7 +260,7 @@ func TestExplain(t *testing.T) {
 			},
 		},
 		"Unobserved": {
-			reason: "its last change was made while its policy was suspended (KR-07-04)", want: admission.ReasonDrift, mode: v1alpha1.ModeEnforce,
+			reason: "its last change was made while its policy was suspended (KR-07-04)", want: outcome.ReasonDrift, mode: v1alpha1.ModeEnforce,
 			change: func(s *storedServer) {
 				s.objects[databasePath].SetGeneration(3)
 				s.objects[databasePath].SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate,
@@ -272,7 +273,7 @@ func TestExplain(t *testing.T) {
 			},
 		},
 		"Ungated": {
-			reason: "a provider of an older runtime (KR-07-12)", want: admission.ReasonDrift, mode: v1alpha1.ModeEnforce,
+			reason: "a provider of an older runtime (KR-07-12)", want: outcome.ReasonDrift, mode: v1alpha1.ModeEnforce,
 			change: func(s *storedServer) {
 				crd := s.objects["apiextensions.k8s.io/v1/customresourcedefinitions/databases.cloud.example.org"].Object
 				versions, _, _ := unstructured.NestedSlice(crd, "spec", "versions")
@@ -286,7 +287,7 @@ func TestExplain(t *testing.T) {
 			},
 		},
 		"ParentGone": {
-			reason: "an intent on it is not known (KR-05-03)", want: admission.ReasonParentNotFound, mode: v1alpha1.ModeEnforce,
+			reason: "an intent on it is not known (KR-05-03)", want: outcome.ReasonParentNotFound, mode: v1alpha1.ModeEnforce,
 			change: func(s *storedServer) { delete(s.objects, shopPath) },
 			check: func(t *testing.T, e *Explanation) {
 				t.Helper()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -29,10 +31,10 @@ const (
 type Outcome struct {
 	Attempt Attempt `json:"attempt"`
 	// User who attempts it; empty for the controller.
-	User    string           `json:"user,omitempty"`
-	Allowed bool             `json:"allowed"`
-	Class   admission.Class  `json:"class,omitempty"`
-	Reason  admission.Reason `json:"reason"`
+	User    string         `json:"user,omitempty"`
+	Allowed bool           `json:"allowed"`
+	Class   outcome.Class  `json:"class,omitempty"`
+	Reason  outcome.Reason `json:"reason"`
 	// Code is the HTTP status of a refusal.
 	Code int32 `json:"code,omitempty"`
 	// Why as a clause; empty where nothing needs an explanation.
@@ -72,7 +74,7 @@ func (i *Inspector) outcomes(ctx context.Context, o, patched *unstructured.Unstr
 		if err != nil {
 			return nil, fmt.Errorf("cannot decide: %w", err)
 		}
-		if a == AttemptController && d.Reason == admission.ReasonNoParent {
+		if a == AttemptController && d.Reason == outcome.ReasonNoParent {
 			continue // it has no parent whose controller could change it
 		}
 		if a == AttemptDelete {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -28,8 +30,8 @@ type Change struct {
 	Operation  admission.Operation        `json:"operation"`
 	Difference []v1alpha1.FieldDifference `json:"difference,omitempty"`
 	// Allowed and Reason are the decision about it now.
-	Allowed bool             `json:"allowed"`
-	Reason  admission.Reason `json:"reason"`
+	Allowed bool           `json:"allowed"`
+	Reason  outcome.Reason `json:"reason"`
 	// ID of the difference, by which it can be approved beforehand.
 	ID string `json:"id"`
 	// Manual: the composite uses a new revision only once it is selected.
@@ -54,7 +56,7 @@ type Group struct {
 	Operation  admission.Operation        `json:"operation"`
 	Difference []v1alpha1.FieldDifference `json:"difference,omitempty"`
 	Allowed    bool                       `json:"allowed"`
-	Reason     admission.Reason           `json:"reason"`
+	Reason     outcome.Reason             `json:"reason"`
 	Changes    []Change                   `json:"changes"`
 }
 
@@ -145,7 +147,7 @@ func (p *Previewer) one(ctx context.Context, xr *unstructured.Unstructured, name
 	if err != nil {
 		return false, fmt.Errorf("cannot decide about resource %q of %s: %w", name, xr.GetName(), err)
 	}
-	if d.Reason == admission.ReasonNoChange {
+	if d.Reason == outcome.ReasonNoChange {
 		return false, nil
 	}
 	is := have

@@ -1,6 +1,8 @@
-package admission
+package outcome
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
@@ -11,6 +13,16 @@ import (
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
+
+// PolicyClaimEffect claims a rule of an ApprovalPolicy in its status.
+type PolicyClaimEffect struct {
+	// Namespace and Name of the policy; a ClusterApprovalPolicy where Namespace is
+	// empty.
+	Namespace, Name string
+	Claim           v1alpha1.PolicyClaim
+	// Stale: a pending claim of the same use that is older than this is replaced.
+	Stale time.Time
+}
 
 // Class of a change (docs/specification.md, section 4).
 type Class string
@@ -180,3 +192,13 @@ type Report struct {
 	// another user; the gate repeats it once it is allowed (KR-08-13).
 	Repeat bool
 }
+
+// Resolutions of a drift, for audit and metrics.
+const (
+	ResolutionApproved = "approved"
+	ResolutionUpgraded = "upgraded"
+	ResolutionRejected = "rejected"
+	ResolutionRefused  = "refused"
+	ResolutionLogged   = "logged"
+	ResolutionSnoozed  = "snoozed"
+)
