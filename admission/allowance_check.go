@@ -95,7 +95,7 @@ func (ev *evaluation) overdue() bool {
 // bound reports whether policies bind the user: the parent's controller, and the
 // garbage collector, which deletes as a consequence of another deletion.
 func (ev *evaluation) bound() bool {
-	return ev.actor().controller || ev.Req.User.IsGarbageCollection()
+	return ev.actor().Controller || ev.Req.User.IsGarbageCollection()
 }
 
 // inherited are the allowances of the parent that are not consumed.
@@ -113,7 +113,7 @@ func (ev *evaluation) inherited() allowance.Entries {
 // rebased are the inherited allowances with hops relative to this object; nil
 // unless the parent's controller makes the request.
 func (ev *evaluation) rebased() allowance.Entries {
-	if !ev.actor().controller {
+	if !ev.actor().Controller {
 		return nil
 	}
 	from, to := ev.parent().Namespace, ev.Req.Namespace

@@ -33,7 +33,7 @@ func (ev *evaluation) upgrades() []*allowance.Upgrade {
 // controller (KR-05-10).
 func (ev *evaluation) upgraded() (outcome.Verdict, error) {
 	candidates := ev.upgrades()
-	if len(candidates) == 0 || !ev.actor().controller {
+	if len(candidates) == 0 || !ev.actor().Controller {
 		return outcome.Verdict{}, nil
 	}
 	q := allowance.UpgradeQuery{
@@ -56,7 +56,7 @@ func (ev *evaluation) upgraded() (outcome.Verdict, error) {
 // excepted allows drift that a rule of an ApprovalPolicy matches (KR-05-12), also a change by another
 // actor that is treated as drift (KR-05-67).
 func (ev *evaluation) excepted() (outcome.Verdict, error) {
-	set, other := ev.PolicySet(), !ev.actor().controller
+	set, other := ev.PolicySet(), !ev.actor().Controller
 	if set.Empty() || other && !ev.needsApproval() {
 		return outcome.Verdict{}, nil
 	}

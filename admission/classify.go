@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"github.com/kausality-io/function-kausality/admission/actor"
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -33,11 +34,11 @@ func (ev *evaluation) selfWrite() (outcome.Verdict, error) {
 	if ev.Kind.Role == parent.RoleComposite && subject.IsClaimSync(ev.Manager) {
 		return outcome.Verdict{}, nil
 	}
-	self, err := ownController(ev.ctx, ev.Facts)
+	self, err := actor.IsController(ev.ctx, ev.Facts)
 	if err != nil || !self {
 		return outcome.Verdict{}, err
 	}
-	if !machineryOnly(ev.Facts) && ev.alsoParentController() {
+	if !actor.MachineryOnly(ev.Facts) && ev.alsoParentController() {
 		return outcome.Verdict{}, nil
 	}
 	return outcome.Allow(outcome.ClassSelf, outcome.ReasonSelf), nil
@@ -56,7 +57,7 @@ func (ev *evaluation) alsoParentController() bool {
 		return false
 	}
 	found := ev.lookUp()
-	return found.view != nil && found.view.actor.controller
+	return found.view != nil && found.view.actor.Controller
 }
 
 // classify a change (docs/specification.md, section 4) (KR-04-08, KR-04-09, KR-04-10).
@@ -73,7 +74,7 @@ func (ev *evaluation) classify() (outcome.Verdict, error) {
 	}
 	c.binding = allowance.Since(c.parents, ev.view().intent.Timestamp.Time)
 	switch {
-	case !actor.controller:
+	case !actor.Controller:
 		c.class = outcome.ClassNewOrigin
 	case len(c.binding) == 0 && parent.SelfHealing(ev.ParentRef.GroupKind(), ev.Req.Kind.GroupKind(), ev.Req.Deleted()):
 		c.class, c.selfHealing = outcome.ClassExpected, true

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/actor"
+
 	"github.com/kausality-io/function-kausality/admission/outcome"
 
 	"github.com/kausality-io/function-kausality/admission/facts"
@@ -199,7 +201,7 @@ func (ev *evaluation) orphaningDeletion(root *parent.State, below []*parent.Stat
 		return ev.refuse(outcome.Frozen(freeze))
 	}
 	if ev.Options.ApproverRBAC {
-		if r := authorizeTo(ev.ctx, ev.Facts, &ev.warnings, "a deletion that orphans the managed resources"); r != nil {
+		if r := actor.Authorize(ev.ctx, ev.Facts, &ev.warnings, "a deletion that orphans the managed resources"); r != nil {
 			return ev.refuse(*r)
 		}
 	}
@@ -329,7 +331,7 @@ func carriesOut(f *facts.Facts, holder *parent.State) bool {
 		return f.Req.User.IsGarbageCollection()
 	}
 	known := subject.ControllersOf(holder.Annotations)
-	return f.Req.User.IsGarbageCollection() || isRecorded(f, holder.Ref, known) || known.HasHash(f.Hash())
+	return f.Req.User.IsGarbageCollection() || actor.IsRecorded(f, holder.Ref, known) || known.HasHash(f.Hash())
 }
 
 // zGovernor is the kind whose policies apply to a managed resource below what is

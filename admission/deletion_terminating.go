@@ -3,6 +3,8 @@ package admission
 import (
 	"slices"
 
+	"github.com/kausality-io/function-kausality/admission/actor"
+
 	"github.com/kausality-io/function-kausality/admission/outcome"
 
 	"github.com/kausality-io/function-kausality/admission/gating"
@@ -22,7 +24,7 @@ func (ev *evaluation) terminatingDeletion() (outcome.Verdict, deletion, error) {
 		return outcome.Verdict{}, deletion{}, nil
 	case ev.Retarget: // (KR-13-18)
 		why = "it is being deleted, and its provider would delete that external resource instead"
-		if own, err := ownController(ev.ctx, ev.Facts); own || err != nil {
+		if own, err := actor.IsController(ev.ctx, ev.Facts); own || err != nil {
 			return outcome.Verdict{}, deletion{}, err
 		}
 	case !gating.Destroys(was) && !ev.keepsPolicies(): // (KR-13-60)
@@ -46,5 +48,5 @@ func (ev *evaluation) keepsPolicies() bool {
 		return true
 	}
 	return !slices.Equal(p.Incoming, p.Stored) &&
-		(subject.IsComposedApply(ev.Manager) || ev.World.Component(ev.Req.User, ev.Req.FieldManager) || metadataByController(ev.ctx, ev.Facts))
+		(subject.IsComposedApply(ev.Manager) || ev.World.Component(ev.Req.User, ev.Req.FieldManager) || actor.IsAnyController(ev.ctx, ev.Facts))
 }

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kausality-io/function-kausality/admission/actor"
+
 	"github.com/kausality-io/function-kausality/admission/outcome"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
@@ -187,8 +189,8 @@ func (ed *editor) after() map[string]string {
 // controllerWrites reports whether the writer is a controller of the object or of
 // its parent, whose copies of user annotations are ignored (KR-02-10).
 func (ed *editor) controllerWrites() bool {
-	return ed.actor().controller || ed.verdict.Class == outcome.ClassSelf || subject.IsComposedApply(ed.Manager) ||
-		ed.verdict.Class == outcome.ClassNone && ed.Req.Operation == Update && metadataByController(ed.ctx, ed.evaluation.Facts)
+	return ed.actor().Controller || ed.verdict.Class == outcome.ClassSelf || subject.IsComposedApply(ed.Manager) ||
+		ed.verdict.Class == outcome.ClassNone && ed.Req.Operation == Update && actor.IsAnyController(ed.ctx, ed.evaluation.Facts)
 }
 
 // protect the annotations of Kausality's domain (KR-02-09, KR-02-10).
@@ -232,7 +234,7 @@ func (ev *evaluation) byComposer() bool {
 		return false
 	}
 	found := ev.lookUp()
-	return found.view != nil && found.view.actor.composer
+	return found.view != nil && found.view.actor.Composer
 }
 
 // composed reports whether an annotation is accepted from a Composition: mode,

@@ -90,7 +90,7 @@ func (ed *editor) granted() allowance.Entries {
 // object of another system, that come with the change, from the parent (KR-06-11, KR-08-50).
 func (ed *editor) travelled() allowance.Entries {
 	gated := ed.Kind.ManagementPolicies || verb.IsForeign(ed.Req.Kind.GroupKind())
-	if !gated || !ed.actor().controller || !ed.governed() && ed.verdict.Upgrade == nil || !ed.changesDesiredState() {
+	if !gated || !ed.actor().Controller || !ed.governed() && ed.verdict.Upgrade == nil || !ed.changesDesiredState() {
 		return nil
 	}
 	external := ed.rebased().External(ed.Req.Kind.GroupKind(), ed.Verb(), ed.Fields())
@@ -127,7 +127,7 @@ func (ed *editor) opening(external allowance.Entries) []string {
 // parent's controller changes for an intent from before the policies is not
 // governed by them.
 func (ed *editor) governed() bool {
-	if ed.actor().controller {
+	if ed.actor().Controller {
 		return len(ed.class.binding) > 0
 	}
 	return len(ed.class.parents) > 0

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kausality-io/function-kausality/admission/actor"
+
 	"github.com/kausality-io/function-kausality/admission/outcome"
 
 	"github.com/kausality-io/function-kausality/admission/facts"
@@ -27,7 +29,7 @@ func (ed *editor) authorize(changed []string) *outcome.Refusal {
 		if ed.byComposer() {
 			return nil
 		}
-		return authorizeTo(ed.ctx, ed.evaluation.Facts, &ed.warnings, "changing annotation "+changed[i])
+		return actor.Authorize(ed.ctx, ed.evaluation.Facts, &ed.warnings, "changing annotation "+changed[i])
 	}
 	what := ""
 	if field := ed.orphansFrom(); field != "" {
@@ -43,7 +45,7 @@ func (ed *editor) authorize(changed []string) *outcome.Refusal {
 	if by, err := ed.byParentsController(); by && err == nil {
 		return nil // an error leaves it to the right of the user
 	}
-	return authorizeTo(ed.ctx, ed.evaluation.Facts, &ed.warnings, what)
+	return actor.Authorize(ed.ctx, ed.evaluation.Facts, &ed.warnings, what)
 }
 
 // unlinksFrom is the field by which an update of a composite or Claim takes the composite

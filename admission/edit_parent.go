@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kausality-io/function-kausality/admission/actor"
+
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -86,12 +88,12 @@ func (ev *evaluation) byParentsController() (bool, error) {
 	if ev.Req.Actor == ActorParentController {
 		return true, nil
 	}
-	if !ev.HasParent || !mayBeController(ev.Facts) {
+	if !ev.HasParent || !actor.MayBeController(ev.Facts) {
 		return false, nil
 	}
 	found := ev.lookUp()
 	if found.view == nil {
 		return false, found.err
 	}
-	return zControls(ev.ctx, ev.Facts, found.view.state)
+	return actor.ControlsParent(ev.ctx, ev.Facts, found.view.state)
 }

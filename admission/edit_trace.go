@@ -58,7 +58,7 @@ func (ed *editor) writeUpdaters() {
 // let it (KR-06-23), whether or not there is an UpgradeAllowance: the first one would
 // otherwise take all builds for new ones (KR-13-49).
 func (ed *editor) writeFingerprint() {
-	if !ed.actor().controller || !ed.changesDesiredState() {
+	if !ed.actor().Controller || !ed.changesDesiredState() {
 		return
 	}
 	fingerprint := ed.build().Fingerprint

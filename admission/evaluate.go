@@ -280,7 +280,7 @@ func (ev *evaluation) expected() (outcome.Verdict, error) {
 	case class == outcome.ClassExpected:
 		return ev.inWindow(v1alpha1.AppliesToExpected, ev.allow(outcome.ReasonExpected)), nil
 	case class != outcome.ClassNewOrigin || ev.needsApproval():
-	case ev.actor().undetermined:
+	case ev.actor().Undetermined:
 		return ev.allow(outcome.ReasonUndetermined), nil
 	default:
 		return ev.inWindow(v1alpha1.AppliesToNewOrigin, ev.allow(outcome.ReasonNewOrigin)), nil
@@ -291,5 +291,5 @@ func (ev *evaluation) expected() (outcome.Verdict, error) {
 // needsApproval reports whether a change by another actor than the parent's
 // controller is treated as drift (KR-04-11). An undetermined actor never is.
 func (ev *evaluation) needsApproval() bool {
-	return ev.Settings.RequireApproval && ev.effectiveClass() == outcome.ClassNewOrigin && !ev.actor().undetermined
+	return ev.Settings.RequireApproval && ev.effectiveClass() == outcome.ClassNewOrigin && !ev.actor().Undetermined
 }

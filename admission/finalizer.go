@@ -3,6 +3,8 @@ package admission
 import (
 	"fmt"
 
+	"github.com/kausality-io/function-kausality/admission/actor"
+
 	"github.com/kausality-io/function-kausality/admission/outcome"
 
 	"github.com/kausality-io/function-kausality/admission/facts"
@@ -26,7 +28,7 @@ func (ev *evaluation) keptFinalizer() (outcome.Verdict, error) {
 		identity.Annotation(req.Object, v1alpha1.AnnotationKeyDeletion) == v1alpha1.DeletionOrphan {
 		return outcome.Verdict{}, nil
 	}
-	if may, err := mayUpdateStatus(ev.ctx, ev.Facts, req.Ref()); may || err != nil {
+	if may, err := actor.MayUpdateStatus(ev.ctx, ev.Facts, req.Ref()); may || err != nil {
 		return outcome.Verdict{}, err
 	}
 	r := outcome.Refusal{Code: 403, Reason: outcome.ReasonExternalDeletion,

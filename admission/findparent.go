@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kausality-io/function-kausality/admission/actor"
+
 	"github.com/kausality-io/function-kausality/admission/outcome"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
@@ -25,7 +27,7 @@ type parentView struct {
 	trace trace.Trace
 	// intent is that hop.
 	intent v1alpha1.Hop
-	actor  actor
+	actor  actor.Actor
 }
 
 // lookup of a parent.
@@ -52,7 +54,7 @@ func (ev *evaluation) lookUp() *lookup {
 		case err != nil:
 			return lookup{err: err}
 		}
-		actor, err := zIdentify(ev.ctx, ev.Facts, p)
+		who, err := actor.Identify(ev.ctx, ev.Facts, p)
 		if err != nil {
 			return lookup{err: err}
 		}
@@ -65,7 +67,7 @@ func (ev *evaluation) lookUp() *lookup {
 			read = Read(p)
 		}
 		view := &parentView{state: p, set: read.set.At(ev.Req.Time), freeze: freeze, guarded: ev.World.Guarded(p), trace: read.trace,
-			intent: *read.trace.Own(), actor: actor}
+			intent: *read.trace.Own(), actor: who}
 		if !view.guarded {
 			view.set = view.set.WithoutApprovals()
 		}
@@ -92,11 +94,11 @@ func (ev *evaluation) parent() *parent.State {
 }
 
 // actor; zero where there is no parent.
-func (ev *evaluation) actor() actor {
+func (ev *evaluation) actor() actor.Actor {
 	if v := ev.view(); v != nil {
 		return v.actor
 	}
-	return actor{}
+	return actor.Actor{}
 }
 
 // errNotLinked is the outcome for a Claim that exists and does not reference the composite:
@@ -127,7 +129,7 @@ func (ev *evaluation) findParent() (outcome.Verdict, error) {
 // other users must.
 func (ev *evaluation) retry() string {
 	next := fmt.Sprintf("If it persists, the resource of %s must be in a Kausality policy, so that the webhook may read it.", ev.ParentRef.Kind)
-	if mayBeController(ev.Facts) {
+	if actor.MayBeController(ev.Facts) {
 		return "The controller retries by itself. " + next
 	}
 	return "Try again. " + next

@@ -35,7 +35,7 @@ type conclusion struct {
 // decideHalves separates what an intent causes from what was held as drift before it (KR-05-55). All of a change that was held is
 // drift as before. Of a mixed one each half is decided for itself (KR-05-56): what was held stays so, and the rest passes.
 func (ev *evaluation) decideHalves() (conclusion, error) {
-	if ev.Req.Held == nil || ev.class.class != outcome.ClassExpected || ev.class.selfHealing || !ev.actor().controller {
+	if ev.Req.Held == nil || ev.class.class != outcome.ClassExpected || ev.class.selfHealing || !ev.actor().Controller {
 		return ev.decideWhole(false)
 	}
 	if ev.Req.Operation != Update {

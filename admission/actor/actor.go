@@ -1,66 +1,66 @@
-package admission
+package actor
 
 import (
 	"context"
 	"fmt"
 
-	"github.com/kausality-io/function-kausality/admission/outcome"
-
-	"github.com/kausality-io/function-kausality/admission/facts"
-
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/facts"
 	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/request"
 	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/admission/world"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// actor of a change.
-type actor struct {
+// Actor of a change.
+type Actor struct {
 	// controller: it is the parent's controller.
-	controller bool
+	Controller bool
 	// undetermined: no identification rule matched.
-	undetermined bool
+	Undetermined bool
 	// composer: it is Crossplane, applying what a Composition has.
-	composer bool
+	Composer bool
 }
 
-// zIdentify whether the parent's controller makes the request: by the first rule
+// Identify whether the parent's controller makes the request: by the first rule
 // that decides (KR-04-05, KR-04-06).
-func zIdentify(ctx context.Context, f *facts.Facts, p *parent.State) (actor, error) {
-	if f.Req.Actor == ActorParentController {
-		return actor{controller: true}, nil
+func Identify(ctx context.Context, f *facts.Facts, p *parent.State) (Actor, error) {
+	if f.Req.Actor == request.ActorParentController {
+		return Actor{Controller: true}, nil
 	}
 	is, decided, err := byComposedManager(ctx, f, p)
 	if err != nil {
-		return actor{}, err
+		return Actor{}, err
 	}
 	composer := is && subject.IsComposedApply(f.Manager)
-	if f.Options.Identify == IdentifyUserHash && isComposedManager(f) {
+	if f.Options.Identify == facts.IdentifyUserHash && IsComposer(f) {
 		if composer, err = writesStatus(ctx, f, p.Ref, subject.ControllersOf(p.Annotations)); err != nil {
-			return actor{}, err
+			return Actor{}, err
 		}
 	}
 	if !decided {
 		if is, decided, err = byUserHash(ctx, f, p); err != nil {
-			return actor{}, err
+			return Actor{}, err
 		}
 	}
 	if !decided {
 		is, decided = byStatusManager(f, p)
 	}
-	return actor{controller: is, undetermined: !decided, composer: composer}, nil
+	return Actor{Controller: is, Undetermined: !decided, Composer: composer}, nil
 }
 
 // byComposedManager identifies Crossplane (KR-04-01, KR-04-02) by the field manager
 // under which it writes, which any client can name: by a user whom the parent's record
 // names or, where it has none yet, who may write its status (KR-13-04).
 func byComposedManager(ctx context.Context, f *facts.Facts, p *parent.State) (is, decided bool, err error) {
-	if f.Options.Identify == IdentifyUserHash || f.Manager == "" {
+	if f.Options.Identify == facts.IdentifyUserHash || f.Manager == "" {
 		return false, false, nil
 	}
 	claim := p.Role == parent.RoleClaim && subject.IsClaimSync(f.Manager)
-	composed := p.Role == parent.RoleComposite && isComposedManager(f)
+	composed := p.Role == parent.RoleComposite && IsComposer(f)
 	if !claim && !composed {
 		return false, false, nil
 	}
@@ -68,13 +68,13 @@ func byComposedManager(ctx context.Context, f *facts.Facts, p *parent.State) (is
 	if is, err = writesStatus(ctx, f, p.Ref, known); is || err != nil || known.Known() {
 		return is, true, err
 	}
-	is, err = mayUpdateStatus(ctx, f, f.ParentRef)
+	is, err = MayUpdateStatus(ctx, f, f.ParentRef)
 	return is, true, err
 }
 
-// isComposedManager reports whether the field manager is that of Crossplane's applies
+// IsComposer reports whether the field manager is that of Crossplane's applies
 // for this very parent.
-func isComposedManager(f *facts.Facts) bool {
+func IsComposer(f *facts.Facts) bool {
 	return f.Manager == subject.ComposedManager(f.ParentRef.Name, f.ParentRef.GroupKind())
 }
 
@@ -82,11 +82,11 @@ func isComposedManager(f *facts.Facts) bool {
 // change the child (KR-04-03). The first write of a child has no updaters yet.
 func byUserHash(ctx context.Context, f *facts.Facts, p *parent.State) (is, decided bool, err error) {
 	hash := f.Hash()
-	if f.Options.Identify == IdentifyFieldManager || hash == "" {
+	if f.Options.Identify == facts.IdentifyFieldManager || hash == "" {
 		return false, false, nil
 	}
 	updaters := subject.ParseHashes(identity.Annotation(f.Req.Stored(), v1alpha1.AnnotationKeyUpdaters))
-	if f.Req.Operation == Create {
+	if f.Req.Operation == request.Create {
 		updaters = nil
 	}
 	known := subject.ControllersOf(p.Annotations)
@@ -94,7 +94,7 @@ func byUserHash(ctx context.Context, f *facts.Facts, p *parent.State) (is, decid
 		return writes && (len(updaters) == 0 || updaters.Has(hash)), true, err
 	}
 	switch {
-	case f.Req.Operation == Create:
+	case f.Req.Operation == request.Create:
 		return true, true, nil
 	case len(updaters) == 1 && updaters.Has(hash): // as other users may have (KR-13-41)
 		is, err = hasStatusRight(ctx, f, p.Ref)
@@ -108,7 +108,7 @@ func byUserHash(ctx context.Context, f *facts.Facts, p *parent.State) (is, decid
 // byStatusManager compares field managers, for objects from before Kausality was
 // installed (KR-04-04).
 func byStatusManager(f *facts.Facts, p *parent.State) (is, decided bool) {
-	if f.Options.Identify == IdentifyUserHash || f.Manager == "" || p.Manager == "" {
+	if f.Options.Identify == facts.IdentifyUserHash || f.Manager == "" || p.Manager == "" {
 		return false, false
 	}
 	return f.Manager == p.Manager, true
@@ -118,7 +118,7 @@ func byStatusManager(f *facts.Facts, p *parent.State) (is, decided bool) {
 // a hash of 128 bits (KR-13-40). A short one that an earlier release recorded counts for
 // users who may write the status, since names with that hash can be found (KR-13-41).
 func writesStatus(ctx context.Context, f *facts.Facts, object parent.Ref, known subject.Controllers) (bool, error) {
-	if isRecorded(f, object, known) {
+	if IsRecorded(f, object, known) {
 		return true, nil
 	}
 	if !known.HasHash(f.Hash()) {
@@ -127,24 +127,24 @@ func writesStatus(ctx context.Context, f *facts.Facts, object parent.Ref, known 
 	return hasStatusRight(ctx, f, object)
 }
 
-// isRecorded reports whether the user's id is recorded, or was seen writing the status.
-func isRecorded(f *facts.Facts, object parent.Ref, known subject.Controllers) bool {
+// IsRecorded reports whether the user's id is recorded, or was seen writing the status.
+func IsRecorded(f *facts.Facts, object parent.Ref, known subject.Controllers) bool {
 	return known.Has(f.ID()) || f.World.StatusWriter(object, f.ID())
 }
 
-// machineryOnly reports whether all changed fields are machinery (KR-01-05).
-func machineryOnly(f *facts.Facts) bool {
+// MachineryOnly reports whether all changed fields are machinery (KR-01-05).
+func MachineryOnly(f *facts.Facts) bool {
 	spec, _ := f.Req.Object.Object["spec"].(map[string]any)
 	_, modern := spec["crossplane"]
 	machinery := parent.Machinery(f.Kind.Role, modern)
 	return len(machinery) > 0 && change.OnlySpecFields(f.Changes, machinery)
 }
 
-// ownController reports whether the user is the object's own controller: a machine
+// IsController reports whether the user is the object's own controller: a machine
 // that is recorded to write its status, or whose field manager does and that may
 // (KR-01-07, KR-13-04).
-func ownController(ctx context.Context, f *facts.Facts) (bool, error) {
-	if !mayBeController(f) {
+func IsController(ctx context.Context, f *facts.Facts) (bool, error) {
+	if !MayBeController(f) {
 		return false, nil
 	}
 	old := f.Req.OldObject
@@ -152,34 +152,34 @@ func ownController(ctx context.Context, f *facts.Facts) (bool, error) {
 		return recorded, err
 	}
 	shown := parent.WritesStatus(old, f.Manager) || f.Kind.Role == parent.RoleManaged && parent.Provides(f.Req.Object, f.Manager) ||
-		subject.IsCrossplaneMachinery(f.Manager) && machineryOnly(f) || f.Names() || showsProvider(f)
+		subject.IsCrossplaneMachinery(f.Manager) && MachineryOnly(f) || f.Names() || showsProvider(f)
 	if !shown {
 		return false, nil
 	}
-	return mayUpdateStatus(ctx, f, f.Req.Ref())
+	return MayUpdateStatus(ctx, f, f.Req.Ref())
 }
 
-// metadataByController reports whether a write without a change of desired state
+// IsAnyController reports whether a write without a change of desired state
 // is by the object's own controller, or by its parent's as far as the object shows.
-func metadataByController(ctx context.Context, f *facts.Facts) bool {
+func IsAnyController(ctx context.Context, f *facts.Facts) bool {
 	// Where it cannot be determined, the writer gets no more than a controller does.
-	if own, err := ownController(ctx, f); own || err != nil {
+	if own, err := IsController(ctx, f); own || err != nil {
 		return true
 	}
 	updaters := subject.ParseHashes(identity.Annotation(f.Req.Stored(), v1alpha1.AnnotationKeyUpdaters))
 	return f.HasParent && f.Req.User.IsMachine() && updaters.Has(f.Hash())
 }
 
-// mayBeController reports whether the user is of a kind that controllers have.
-func mayBeController(f *facts.Facts) bool {
+// MayBeController reports whether the user is of a kind that controllers have.
+func MayBeController(f *facts.Facts) bool {
 	u := f.Req.User
 	return u.IsMachine() || f.World.ControllerUser(u.Name)
 }
 
-// mayUpdateStatus reports whether the user may update the status of an object. What
+// MayUpdateStatus reports whether the user may update the status of an object. What
 // a field manager shows is a claim that this right bears out (KR-13-04).
-func mayUpdateStatus(ctx context.Context, f *facts.Facts, object parent.Ref) (bool, error) {
-	if !mayBeController(f) {
+func MayUpdateStatus(ctx context.Context, f *facts.Facts, object parent.Ref) (bool, error) {
+	if !MayBeController(f) {
 		return false, nil
 	}
 	return hasStatusRight(ctx, f, object)
@@ -194,30 +194,30 @@ func hasStatusRight(ctx context.Context, f *facts.Facts, object parent.Ref) (boo
 	return may, nil
 }
 
-// zControls reports whether the user is a parent's own controller: one that is recorded to write its status or, where none is
+// ControlsParent reports whether the user is a parent's own controller: one that is recorded to write its status or, where none is
 // recorded, whose field manager does and that may (KR-13-04).
-func zControls(ctx context.Context, f *facts.Facts, p *parent.State) (bool, error) {
+func ControlsParent(ctx context.Context, f *facts.Facts, p *parent.State) (bool, error) {
 	known := subject.ControllersOf(p.Annotations)
 	if recorded, err := writesStatus(ctx, f, p.Ref, known); recorded || err != nil || known.Known() {
 		return recorded, err
 	}
-	shown := f.Manager != "" && f.Manager == p.Manager || p.Role == parent.RoleComposite && isComposedManager(f) ||
+	shown := f.Manager != "" && f.Manager == p.Manager || p.Role == parent.RoleComposite && IsComposer(f) ||
 		p.Role == parent.RoleClaim && subject.IsClaimSync(f.Manager)
 	if !shown {
 		return false, nil
 	}
-	return mayUpdateStatus(ctx, f, f.ParentRef)
+	return MayUpdateStatus(ctx, f, f.ParentRef)
 }
 
-// authorizeTo refuses what a user may not do, as a clause: it needs the verb approve.
-func authorizeTo(ctx context.Context, f *facts.Facts, w *outcome.Warnings, what string) *outcome.Refusal {
+// Authorize refuses what a user may not do, as a clause: it needs the verb approve.
+func Authorize(ctx context.Context, f *facts.Facts, w *outcome.Warnings, what string) *outcome.Refusal {
 	ok, err := f.World.MayApprove(ctx, f.Req.User, f.Req.Ref())
 	switch {
 	case err == nil && ok:
 		return nil
 	case err == nil:
 		return &outcome.Refusal{Code: 403, Reason: outcome.ReasonApproverForbidden,
-			Why:  fmt.Sprintf("%s needs the verb %q on %s", what, VerbApprove, identity.Target(f.Req.Ref(), f.Kind)),
+			Why:  fmt.Sprintf("%s needs the verb %q on %s", what, world.VerbApprove, identity.Target(f.Req.Ref(), f.Kind)),
 			Next: "A user who has it can make the change, or a Role can grant it."}
 	case f.Mode == v1alpha1.ModeLog:
 		w.Add(fmt.Sprintf("cannot check permission for %s (%v); it passes because the mode is log", what, err))

@@ -1,13 +1,12 @@
-package admission
+package actor
 
 import (
 	"strings"
 
-	"github.com/kausality-io/function-kausality/admission/facts"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/facts"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
@@ -44,7 +43,7 @@ func fillsIn(f *facts.Facts) bool {
 	defaults, tags := f.World.Defaults(f.Req.Kind), externalTags(f.Req.Object)
 	for _, d := range f.Fields() {
 		switch {
-		case d.Path == PathExternalName:
+		case d.Path == facts.PathExternalName:
 			if !parent.ExternalOf(f.Req.OldObject).Names(parent.ExternalOf(f.Req.Object), f.Req.OldObject.GetName()) {
 				return false
 			}
