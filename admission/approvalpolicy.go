@@ -3,6 +3,8 @@ package admission
 import (
 	"cmp"
 
+	"github.com/kausality-io/function-kausality/admission/approve"
+
 	"github.com/kausality-io/function-kausality/admission/outcome"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
@@ -67,7 +69,7 @@ func (ev *evaluation) excepted() (outcome.Verdict, error) {
 	if ev.Kind.ManagementPolicies {
 		object = mask.WithPolicies(object, ev.Desired.Author) // the mask is no part of the desired state
 	}
-	use, stale := zUse(ev.Facts, ev.class.id), settling.StaleClaims(ev.Req.Time)
+	use, stale := approve.Use(ev.Facts, ev.class.id), settling.StaleClaims(ev.Req.Time)
 	user, groups := ev.Writer()
 	x, warnings := set.Excepted(ev.ctx, allowance.ExceptionQuery{
 		User: user, Groups: groups, OtherActor: other, Child: use.Child, Input: ev.input(), Desired: change.Desired(object),

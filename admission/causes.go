@@ -3,11 +3,12 @@ package admission
 import (
 	"cmp"
 
+	"github.com/kausality-io/function-kausality/admission/approve"
+
 	"github.com/kausality-io/function-kausality/admission/outcome"
 
 	"github.com/kausality-io/function-kausality/admission/facts"
 
-	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -75,16 +76,13 @@ func (ev *evaluation) authored(c v1alpha1.HopCause) v1alpha1.HopCause {
 		ev.warnings.Add("cannot determine the author of " + c.Name + ": " + err.Error())
 		return c
 	}
-	found.Author, found.Manager = bounded(found.Author), bounded(found.Manager)
+	found.Author, found.Manager = approve.Bounded(found.Author), approve.Bounded(found.Manager)
 	return found
 }
 
 func cause(kind v1alpha1.CauseKind, name string) v1alpha1.HopCause {
-	return v1alpha1.HopCause{Kind: kind, Name: bounded(name)}
+	return v1alpha1.HopCause{Kind: kind, Name: approve.Bounded(name)}
 }
-
-// bounded to v1alpha1.MaxCauseName bytes of valid UTF-8.
-func bounded(name string) string { return annotation.Cut(name, v1alpha1.MaxCauseName) }
 
 // traceWith the hop at its end: after that of the parent where an intent of it explains the change (KR-07-01,
 // KR-07-09).

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/approve"
+
 	"github.com/kausality-io/function-kausality/admission/actor"
 
 	"github.com/kausality-io/function-kausality/admission/outcome"
@@ -235,9 +237,9 @@ func (ev *evaluation) blockedDeletion(j judgement) (outcome.Verdict, deletion) {
 	d := deletion{id: j.id, cached: j.cached}
 	kind := ev.KindOf(j.holder)
 	r := outcome.Refusal{Code: 403, Reason: outcome.ReasonExternalDeletion, Why: j.why, Suggestion: identity.ApproveCommand(j.holder.Ref, kind, j.id)}
-	use := zUse(ev.Facts, j.id)
-	poll := pollOf(ev.Facts, zDestroying(ev.ctx, ev.Facts, j.blocked), func() []string { return zDeleters(ev.Facts) })
-	lacks := poll.lacks()
+	use := approve.Use(ev.Facts, j.id)
+	poll := approve.PollOf(ev.Facts, approve.Destroying(ev.ctx, ev.Facts, j.blocked), func() []string { return approve.Deleters(ev.Facts) })
+	lacks := poll.Lacks()
 	m, ok := gating.DeletionApproval(j.holder, j.object, j.set, approval.Query{Digests: []string{j.id}, Use: use, Lacks: lacks})
 	votes, lacking := j.set.Tally(approval.Query{Digests: []string{j.id}, Lacks: lacks})
 	if lacking != "" {
@@ -245,7 +247,7 @@ func (ev *evaluation) blockedDeletion(j judgement) (outcome.Verdict, deletion) {
 	}
 	if ok && ev.Kind.ManagementPolicies && mask.Gives(j.object.ManagementPolicies, v1alpha1.VerbDelete) {
 		if d.approved = true; m.NeedsClaim() {
-			d.claim = zClaim(ev.Facts, j.holder, j.set, m.Entry, use)
+			d.claim = approve.Claim(ev.Facts, j.holder, j.set, m.Entry, use)
 		}
 		return outcome.Verdict{}, d
 	}
@@ -275,7 +277,7 @@ func (ev *evaluation) blockedDeletion(j judgement) (outcome.Verdict, deletion) {
 		return outcome.Verdict{}, d
 	}
 	v := ev.refuse(r)
-	v.Needs = poll.needs(votes)
+	v.Needs = poll.Needs(votes)
 	return j.inMode(v), d
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kausality-io/function-kausality/admission/approve"
+
 	"github.com/kausality-io/function-kausality/admission/outcome"
 
 	"github.com/kausality-io/function-kausality/admission/facts"
@@ -87,17 +89,17 @@ func destructionApproved(ctx context.Context, f *facts.Facts, j judgement, verb 
 		intent = gating.RecordedIntent(j.object.Annotations)
 	}
 	for _, v := range []v1alpha1.Verb{v1alpha1.VerbDelete, verb} {
-		use := zUse(f, j.id)
+		use := approve.Use(f, j.id)
 		m, ok := j.set.Approved(approval.Query{
 			APIVersion: apiVersion, Kind: kind, Name: j.object.Name, Resource: j.object.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
 			Relation: v1alpha1.RelationExternal, Verbs: []v1alpha1.Verb{v}, Digests: []string{j.id}, Intent: intent, Use: use,
-			Lacks: pollOf(f, zDestroying(ctx, f, []*parent.State{j.object}), func() []string { return zDeleters(f) }).lacks(),
+			Lacks: approve.PollOf(f, approve.Destroying(ctx, f, []*parent.State{j.object}), func() []string { return approve.Deleters(f) }).Lacks(),
 		})
 		switch {
 		case !ok:
 			continue
 		case m.NeedsClaim():
-			return true, zClaim(f, j.holder, j.set, m.Entry, use)
+			return true, approve.Claim(f, j.holder, j.set, m.Entry, use)
 		}
 		return true, nil
 	}

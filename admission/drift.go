@@ -5,15 +5,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kausality-io/function-kausality/admission/outcome"
+	"github.com/kausality-io/function-kausality/admission/approve"
 
-	"github.com/kausality-io/function-kausality/admission/facts"
+	"github.com/kausality-io/function-kausality/admission/outcome"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
-	"github.com/kausality-io/function-kausality/admission/parent"
-	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -24,29 +22,18 @@ const maxUnevaluated = 3
 // query of the parent's approvals about this change.
 func (ev *evaluation) query() approval.Query {
 	return *ev.question.Get(func() approval.Query {
-		use := zUse(ev.Facts, ev.class.id)
+		use := approve.Use(ev.Facts, ev.class.id)
 		return approval.Query{
 			APIVersion: use.Child.APIVersion, Kind: use.Child.Kind, Name: use.Child.Name, Resource: ev.Req.Resource(),
 			Relation: v1alpha1.RelationControllerChild, Digests: []string{ev.class.id}, Intent: ev.approvedSince(),
-			Use: use, Lacks: ev.poll().lacks(),
+			Use: use, Lacks: ev.poll().Lacks(),
 		}
 	})
 }
 
 // poll about the change.
-func (ev *evaluation) poll() *poll {
-	return *ev.polled.Get(func() *poll { return pollOf(ev.Facts, ev.voted(), ev.authors) })
-}
-
-// zUse of an approval by this request.
-func zUse(f *facts.Facts, digest string) approval.Use {
-	ref := f.Req.Ref()
-	apiVersion, kind := ref.ToAPIVersionAndKind()
-	child := v1alpha1.ClaimChild{APIVersion: apiVersion, Kind: kind, Namespace: ref.Namespace, Name: ref.Name}
-	if old := f.Req.OldObject; old != nil {
-		child.UID, child.Version = old.GetUID(), identity.Version(old)
-	}
-	return approval.Use{Child: child, Digest: digest, User: f.ID(), Claim: f.Req.Claim(), Stale: settling.StaleClaims(f.Req.Time)}
+func (ev *evaluation) poll() *approve.Poll {
+	return *ev.polled.Get(func() *approve.Poll { return approve.PollOf(ev.Facts, ev.voted(), ev.authors) })
 }
 
 // rejected refuses drift that a rejection on the parent matches (KR-05-09).
@@ -75,21 +62,16 @@ func (ev *evaluation) approved() (outcome.Verdict, error) {
 	}
 	v := ev.allow(outcome.ReasonApproved)
 	v.Resolution = outcome.ResolutionApproved
-	v.Approval = &v1alpha1.HopApproval{Content: m.Entry.Content, Mode: m.Entry.Mode, Digest: ev.class.id, Reason: bounded(m.Entry.Reason),
-		By: approvers(m.By)}
+	v.Approval = &v1alpha1.HopApproval{Content: m.Entry.Content, Mode: m.Entry.Mode, Digest: ev.class.id, Reason: approve.Bounded(m.Entry.Reason),
+		By: approve.Approvers(m.By)}
 	switch {
 	case m.NeedsClaim():
-		v.Claim = zClaim(ev.Facts, ev.parent(), ev.view().set, m.Entry, ev.query().Use)
+		v.Claim = approve.Claim(ev.Facts, ev.parent(), ev.view().set, m.Entry, ev.query().Use)
 		v.Approval.Claim = v.Claim.ID
 	case m.Claimed != nil:
 		v.Approval.Claim = m.Claimed.ID
 	}
 	return v, nil
-}
-
-// zClaim an approval on its holder.
-func zClaim(f *facts.Facts, holder *parent.State, set approval.Set, e approval.Entry, u approval.Use) *identity.ClaimEffect {
-	return identity.Claim(holder, set.Claims, e, u, f.Req.Time)
 }
 
 // drift is reported, and refused or logged (KR-05-13, KR-05-28, KR-06-24).
@@ -105,7 +87,7 @@ func (ev *evaluation) drift() (outcome.Verdict, error) {
 	case report.Snoozed:
 		v.Resolution = outcome.ResolutionSnoozed
 	}
-	v.Report, v.Suggestion, v.Needs = report, r.Suggestion, ev.poll().needs(report.Votes)
+	v.Report, v.Suggestion, v.Needs = report, r.Suggestion, ev.poll().Needs(report.Votes)
 	return v, nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/kausality-io/function-kausality/admission/approve"
+
 	"github.com/kausality-io/function-kausality/admission/outcome"
 
 	"github.com/kausality-io/function-kausality/admission/facts"
@@ -141,7 +143,7 @@ type evaluation struct {
 	// question to the parent's approvals.
 	question facts.Memo[approval.Query]
 	// polled is what ApprovalRules require for the change.
-	polled facts.Memo[*poll]
+	polled facts.Memo[*approve.Poll]
 	// calling is the build of the controller that makes the request.
 	calling facts.Memo[allowance.Build]
 	// caused are the causes of a change that counts as drift.

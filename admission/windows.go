@@ -1,11 +1,9 @@
 package admission
 
 import (
-	"context"
+	"github.com/kausality-io/function-kausality/admission/approve"
 
 	"github.com/kausality-io/function-kausality/admission/outcome"
-
-	"github.com/kausality-io/function-kausality/admission/facts"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
@@ -21,7 +19,7 @@ func (ev *evaluation) inWindow(a v1alpha1.AppliesTo, v outcome.Verdict) outcome.
 	if !ev.PolicySet().HasRulesOf(a) {
 		return v
 	}
-	rules := rulesFor(ev.Facts, changesFor(ev.ctx, ev.Facts, a))
+	rules := approve.RulesFor(ev.Facts, approve.ChangesInWindow(ev.ctx, ev.Facts, a))
 	closed := rules.Closed(nil, ev.Req.Time)
 	if closed == "" {
 		return v
@@ -44,19 +42,6 @@ func (ev *evaluation) inWindow(a v1alpha1.AppliesTo, v outcome.Verdict) outcome.
 // afterWindow is what becomes of a change that needs no approval.
 const afterWindow = "It needs no approval, and passes when it is tried again while the window is open."
 
-// changesFor rules that apply to changes without approvals: that of a managed resource is one of the object and, since it
-// opens the gate, one of its external resource (KR-14-21).
-func changesFor(ctx context.Context, f *facts.Facts, a v1alpha1.AppliesTo) []allowance.Change {
-	object := changeOf(ctx, f)
-	object.AppliesTo = a
-	if !f.Kind.ManagementPolicies {
-		return []allowance.Change{object}
-	}
-	outside := object
-	outside.Relation = v1alpha1.RelationExternal
-	return []allowance.Change{object, outside}
-}
-
 // glassBox is where a vote lets the change pass alone: the parent or, without one, the object itself as it is stored: a new
 // object has what its author wrote, and no vote. An approval that breaks no glass does not (KR-14-22).
 func (ev *evaluation) glassBox(rules allowance.Rules) (identity.Holder, approval.Set, approval.Query) {
@@ -72,7 +57,7 @@ func (ev *evaluation) glassBox(rules allowance.Rules) (identity.Holder, approval
 			set = approval.ParseAt(holder.State.Annotations, ev.Req.Time)
 		}
 	}
-	use := zUse(ev.Facts, ev.class.id)
+	use := approve.Use(ev.Facts, ev.class.id)
 	q := approval.Query{APIVersion: use.Child.APIVersion, Kind: use.Child.Kind, Name: use.Child.Name, Resource: ev.Req.Resource(),
 		Relation: v1alpha1.RelationControllerChild, Digests: []string{ev.class.id}, Use: use,
 		Lacks: func(votes []v1alpha1.Vote) (string, bool) {
@@ -92,13 +77,13 @@ func (ev *evaluation) glassBox(rules allowance.Rules) (identity.Holder, approval
 // change is an intent, which ends the approvals from before.
 func (ev *evaluation) byBreakGlass(v outcome.Verdict, m approval.Match, set approval.Set) outcome.Verdict {
 	out := outcome.Allow(v.Class, outcome.ReasonApproved)
-	out.Approval = &v1alpha1.HopApproval{Content: m.Entry.Content, Mode: m.Entry.Mode, Digest: ev.class.id, Reason: bounded(m.Entry.Reason),
-		By: approvers(m.By)}
+	out.Approval = &v1alpha1.HopApproval{Content: m.Entry.Content, Mode: m.Entry.Mode, Digest: ev.class.id, Reason: approve.Bounded(m.Entry.Reason),
+		By: approve.Approvers(m.By)}
 	switch {
 	case ev.view() == nil:
 	case m.NeedsClaim():
 		out.Resolution = outcome.ResolutionApproved
-		out.Claim = zClaim(ev.Facts, ev.parent(), set, m.Entry, zUse(ev.Facts, ev.class.id))
+		out.Claim = approve.Claim(ev.Facts, ev.parent(), set, m.Entry, approve.Use(ev.Facts, ev.class.id))
 		out.Approval.Claim = out.Claim.ID
 	case m.Claimed != nil:
 		out.Resolution = outcome.ResolutionApproved

@@ -1,0 +1,30 @@
+package approve
+
+import (
+	"github.com/kausality-io/function-kausality/admission/annotation"
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/facts"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settling"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Bounded to v1alpha1.MaxCauseName bytes of valid UTF-8.
+func Bounded(name string) string { return annotation.Cut(name, v1alpha1.MaxCauseName) }
+
+// Use of an approval by this request.
+func Use(f *facts.Facts, digest string) approval.Use {
+	ref := f.Req.Ref()
+	apiVersion, kind := ref.ToAPIVersionAndKind()
+	child := v1alpha1.ClaimChild{APIVersion: apiVersion, Kind: kind, Namespace: ref.Namespace, Name: ref.Name}
+	if old := f.Req.OldObject; old != nil {
+		child.UID, child.Version = old.GetUID(), identity.Version(old)
+	}
+	return approval.Use{Child: child, Digest: digest, User: f.ID(), Claim: f.Req.Claim(), Stale: settling.StaleClaims(f.Req.Time)}
+}
+
+// Claim an approval on its holder.
+func Claim(f *facts.Facts, holder *parent.State, set approval.Set, e approval.Entry, u approval.Use) *identity.ClaimEffect {
+	return identity.Claim(holder, set.Claims, e, u, f.Req.Time)
+}
