@@ -50,7 +50,7 @@ func (ev *evaluation) rejected() (outcome.Verdict, error) {
 // approved allows drift that an approval on the parent matches. An open gate for
 // Delete approves the deletion of its managed resource (KR-05-11).
 func (ev *evaluation) approved() (outcome.Verdict, error) {
-	if ev.deletion.approved || ev.Req.Operation == Delete && ev.Kind.ManagementPolicies &&
+	if ev.deletion.Approved || ev.Req.Operation == Delete && ev.Kind.ManagementPolicies &&
 		gating.IsOpenFor(ev.Req.OldObject.GetAnnotations(), v1alpha1.VerbDelete) {
 		v := ev.allow(outcome.ReasonApproved)
 		v.Resolution = outcome.ResolutionApproved

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/kausality-io/function-kausality/admission/deletion"
+
 	"github.com/kausality-io/function-kausality/admission/approve"
 
 	"github.com/kausality-io/function-kausality/admission/outcome"
@@ -95,14 +97,14 @@ type step func(*evaluation) (outcome.Verdict, error)
 // parentSteps decide by the request and its parent, whatever the change is; what is held of it is separated after them
 // (KR-05-55). changeSteps decide about the change, or about each half of it.
 var parentSteps = []step{
-	(*evaluation).externalDeletion, // KR-05-00, by any user
-	(*evaluation).ownComponent,     // KR-05-01
-	(*evaluation).keptFinalizer,    // KR-13-53
-	(*evaluation).nothingToDecide,  // KR-05-01
-	(*evaluation).staleCreation,    // KR-08-16
-	(*evaluation).selfWrite,        // KR-05-02
-	(*evaluation).noParent,         // KR-05-01
-	(*evaluation).findParent,       // KR-05-03, KR-05-04
+	(*evaluation).deletes,         // KR-05-00, by any user
+	(*evaluation).ownComponent,    // KR-05-01
+	(*evaluation).keepsFinalizer,  // KR-13-53
+	(*evaluation).nothingToDecide, // KR-05-01
+	(*evaluation).staleCreation,   // KR-08-16
+	(*evaluation).selfWrite,       // KR-05-02
+	(*evaluation).noParent,        // KR-05-01
+	(*evaluation).findParent,      // KR-05-03, KR-05-04
 	(*evaluation).classify,
 	(*evaluation).parentDeleting,     // KR-05-05
 	(*evaluation).parentFrozen,       // KR-05-06
@@ -129,7 +131,7 @@ type evaluation struct {
 	live bool
 
 	// deletion of what the object stands for; written by externalDeletion.
-	deletion deletion
+	deletion deletion.Finding
 	// found parent, or why there is none.
 	found facts.Memo[lookup]
 	// class of the change and what policies bind it; written by classify.
@@ -203,7 +205,7 @@ func (ev *evaluation) cached() bool {
 	case ev.found.Known:
 		return ev.found.Value.cached
 	}
-	return ev.deletion.cached
+	return ev.deletion.Cached
 }
 
 // ownComponent allows writes by processes of Kausality (KR-04-15, KR-05-01).
@@ -212,6 +214,17 @@ func (ev *evaluation) ownComponent() (outcome.Verdict, error) {
 		return outcome.Verdict{}, nil
 	}
 	return ev.allow(outcome.ReasonComponent), nil
+}
+
+// deletes decides about what the object represents outside the cluster.
+func (ev *evaluation) deletes() (v outcome.Verdict, err error) {
+	v, ev.deletion, err = deletion.Decide(ev.ctx, ev.Facts, ev.live, &ev.warnings)
+	return v, err
+}
+
+// keepsFinalizer decides about the finalizer by which a provider deletes the external resource.
+func (ev *evaluation) keepsFinalizer() (outcome.Verdict, error) {
+	return deletion.KeepFinalizer(ev.ctx, ev.Facts, &ev.warnings)
 }
 
 // staleCreation refuses a composed creation that carries the gate of an object that

@@ -21,11 +21,11 @@ func (ev *evaluation) refuse(r outcome.Refusal) outcome.Verdict {
 func (ev *evaluation) decision(v outcome.Verdict) Decision {
 	d := v.Decision
 	d.Phase, d.Changes = ev.class.phase, ev.Changes
-	d.Mode, d.ID = cmp.Or(d.Mode, ev.Mode), cmp.Or(d.ID, ev.class.id, ev.deletion.id)
-	d.Report, d.Suggestion = cmp.Or(d.Report, ev.deletion.report), cmp.Or(d.Suggestion, ev.deletion.suggestion)
+	d.Mode, d.ID = cmp.Or(d.Mode, ev.Mode), cmp.Or(d.ID, ev.class.id, ev.deletion.Id)
+	d.Report, d.Suggestion = cmp.Or(d.Report, ev.deletion.Report), cmp.Or(d.Suggestion, ev.deletion.Suggestion)
 	if d.Allowed {
-		d.Claim = cmp.Or(d.Claim, ev.deletion.claim)
-		d.Orphans = ev.deletion.orphans
+		d.Claim = cmp.Or(d.Claim, ev.deletion.Claim)
+		d.Orphans = ev.deletion.Orphans
 	}
 	return ev.withHeld(v, d)
 }

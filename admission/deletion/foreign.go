@@ -1,62 +1,60 @@
-package admission
+package deletion
 
 import (
 	"context"
 	"errors"
 	"fmt"
 
-	"github.com/kausality-io/function-kausality/admission/approve"
-
-	"github.com/kausality-io/function-kausality/admission/outcome"
-
-	"github.com/kausality-io/function-kausality/admission/facts"
-
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/approve"
 	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/facts"
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/admission/world"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // foreignDeletion decides about an object that destroys its external resource when it
 // is deleted, and has no managementPolicies to hold it: the deletion needs an
 // approval. No gate opens before; the deletion itself passes (KR-08-42).
-func (ev *evaluation) foreignDeletion(what external.Destruction) (outcome.Verdict, deletion) {
+func (ev *decider) foreignDeletion(what external.Destruction) (outcome.Verdict, Finding) {
 	o := parent.Sum(ev.Req.OldObject, ev.Kind.Role)
 	holder, cached := ev.holderFor(o)
-	j := zJudge(ev.Facts, holder, o, what.Why)
+	j := judge(ev.Facts, holder, o, what.Why)
 	j.mode, j.cached = ev.Mode, cached
-	d := deletion{id: j.id, cached: cached}
+	d := Finding{Id: j.id, Cached: cached}
 	if ev.policyDestroys() {
 		return outcome.Verdict{}, d
 	}
-	if d.approved, d.claim = destructionApproved(ev.ctx, ev.Facts, j, what.Verb); d.approved {
+	if d.Approved, d.Claim = destructionApproved(ev.ctx, ev.Facts, j, what.Verb); d.Approved {
 		return outcome.Verdict{}, d
 	}
 	suggestion := identity.ApproveCommand(holder.Ref, ev.KindOf(holder), j.id)
 	r := outcome.Refusal{Code: 403, Reason: outcome.ReasonExternalDeletion, Why: what.Why, Suggestion: suggestion,
 		Next: fmt.Sprintf("To delete all of that, approve and try again: %s . To leave it behind, first: kubectl patch %s %s",
 			suggestion, identity.Target(o.Ref, ev.KindOf(o)), what.Otherwise)}
-	d.report, d.suggestion = destructionReport(ev.Facts, j, outcome.CauseOf(ev.Facts, holder)), suggestion
+	d.Report, d.Suggestion = destructionReport(ev.Facts, j, outcome.CauseOf(ev.Facts, holder)), suggestion
 	if ev.Mode == v1alpha1.ModeLog {
 		ev.warnings.Add(outcome.Message(ev.Facts, r))
 		return outcome.Verdict{}, d
 	}
-	return ev.refuse(r), d
+	return outcome.Refuse(ev.Facts, outcome.ClassNone, r), d
 }
 
 // policyDestroys reports whether section deleting of a policy allows what the deletion
 // destroys, by an External verb of the object's system: its parent is being deleted
 // (KR-06-12, KR-08-50). A missing parent is no evidence that it was deleted.
-func (ev *evaluation) policyDestroys() bool {
+func (ev *decider) policyDestroys() bool {
 	if !ev.HasParent {
 		return false
 	}
 	p, err := ev.World.Parent(ev.ctx, ev.ParentRef, ev.live)
-	if terminating := err == nil && p.Deleting() || errors.Is(err, ErrDeleted); !terminating {
+	if terminating := err == nil && p.Deleting() || errors.Is(err, world.ErrDeleted); !terminating {
 		return false
 	}
 	return ev.PolicySet().ExternalDeletion(ev.ParentRef.GroupKind(), ev.Req.Kind.GroupKind()) == allowance.DeletionAllowed
@@ -64,7 +62,7 @@ func (ev *evaluation) policyDestroys() bool {
 
 // holderFor is where approvals of the deletion of an object are read: its parent where that
 // exists and is guarded, else the object itself. cached: the parent was read from a cache.
-func (ev *evaluation) holderFor(o *parent.State) (holder *parent.State, cached bool) {
+func (ev *decider) holderFor(o *parent.State) (holder *parent.State, cached bool) {
 	if !ev.HasParent {
 		return o, false
 	}

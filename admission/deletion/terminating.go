@@ -1,13 +1,11 @@
-package admission
+package deletion
 
 import (
 	"slices"
 
 	"github.com/kausality-io/function-kausality/admission/actor"
-
-	"github.com/kausality-io/function-kausality/admission/outcome"
-
 	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 )
@@ -16,24 +14,24 @@ import (
 // deleted, after which its provider deletes what it would not have deleted before: what
 // was approved, if anything, is not that deletion. The approval is used by the change itself,
 // no gate opens before.
-func (ev *evaluation) terminatingDeletion() (outcome.Verdict, deletion, error) {
+func (ev *decider) terminatingDeletion() (outcome.Verdict, Finding, error) {
 	was, mr := parent.Sum(ev.Req.OldObject, ev.Kind.Role), parent.Sum(ev.Req.Object, ev.Kind.Role)
 	var why string
 	switch {
 	case !gating.Destroys(mr):
-		return outcome.Verdict{}, deletion{}, nil
+		return outcome.Verdict{}, Finding{}, nil
 	case ev.Retarget: // (KR-13-18)
 		why = "it is being deleted, and its provider would delete that external resource instead"
 		if own, err := actor.IsController(ev.ctx, ev.Facts); own || err != nil {
-			return outcome.Verdict{}, deletion{}, err
+			return outcome.Verdict{}, Finding{}, err
 		}
 	case !gating.Destroys(was) && !ev.keepsPolicies(): // (KR-13-60)
 		why = "it is being deleted, and its provider would delete its external resource, which it would not with the stored policies"
 	default:
-		return outcome.Verdict{}, deletion{}, nil
+		return outcome.Verdict{}, Finding{}, nil
 	}
 	holder, cached := ev.holderFor(mr)
-	j := zJudge(ev.Facts, holder, mr, why)
+	j := judge(ev.Facts, holder, mr, why)
 	j.blocked, j.mode, j.cached, j.terminating = []*parent.State{mr}, ev.Mode, cached, true
 	v, d := ev.blockedDeletion(j)
 	return v, d, nil
@@ -42,7 +40,7 @@ func (ev *evaluation) terminatingDeletion() (outcome.Verdict, deletion, error) {
 // keepsPolicies reports whether the stored managementPolicies of a managed resource that
 // is being deleted are kept (KR-08-14): a re-apply of its author's value, or a write by a
 // controller.
-func (ev *evaluation) keepsPolicies() bool {
+func (ev *decider) keepsPolicies() bool {
 	p := ev.Desired
 	if p.Remembered && slices.Equal(p.Incoming, p.Before) {
 		return true

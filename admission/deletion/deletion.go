@@ -1,0 +1,201 @@
+package deletion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/approve"
+	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/facts"
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/outcome"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/request"
+	"github.com/kausality-io/function-kausality/admission/world"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Finding of what an object represents outside the cluster, as far as it is decided without the rest
+// of the table. The zero deletion is none.
+type Finding struct {
+	// Id that approves it; empty where nothing would be destroyed or orphaned.
+	Id string
+	// approved: an approval was found, and the gate is open already.
+	Approved bool
+	// Claim of that approval; nil for none.
+	Claim *identity.ClaimEffect
+	// Report and suggestion where the mode let it pass.
+	Report     *outcome.Report
+	Suggestion string
+	// Orphans by a policy, which are not marked yet.
+	Orphans []parent.Ref
+	// cached: the holder of approvals was read from a cache.
+	Cached bool
+}
+
+// decider is one decision about a deletion.
+type decider struct {
+	*facts.Facts
+	ctx context.Context //nolint:containedctx // Lives as long as the call it belongs to.
+	// live: parents are read past every cache.
+	live     bool
+	warnings *outcome.Warnings
+}
+
+// Decide decides about what the object represents outside the cluster,
+// or below it: no external resource is orphaned or destroyed without a request for
+// that, by any user (docs/specification.md, section 8) (KR-05-00).
+func Decide(ctx context.Context, f *facts.Facts, live bool, w *outcome.Warnings) (outcome.Verdict, Finding, error) {
+	if f.Req.Operation == request.Create || f.Req.Subresource != "" {
+		return outcome.Verdict{}, Finding{}, nil
+	}
+	terminating := identity.IsDeleting(f.Req.OldObject)
+	if terminating == (f.Req.Operation == request.Delete) { // neither the deletion nor a change that makes it another one
+		return outcome.Verdict{}, Finding{}, nil
+	}
+	ev := &decider{Facts: f, ctx: ctx, live: live, warnings: w}
+	switch {
+	case terminating:
+		if f.Kind.ManagementPolicies && f.Mode == v1alpha1.ModeEnforce {
+			return ev.terminatingDeletion()
+		}
+	case f.Kind.ManagementPolicies:
+		v, d := ev.managedDeletion()
+		return v, d, nil
+	case f.Kind.Role == parent.RoleComposite, f.Kind.Role == parent.RoleClaim:
+		return ev.compositeDeletion()
+	default:
+		what := external.Destroys(f.Req.OldObject.GroupVersionKind().GroupKind(), f.Req.OldObject.Object)
+		if what != (external.Destruction{}) {
+			v, d := ev.foreignDeletion(what)
+			return v, d, nil
+		}
+	}
+	return outcome.Verdict{}, Finding{}, nil
+}
+
+// managedDeletion decides about the external resource of a managed resource
+// (KR-08-10). A missing parent is no evidence that it was deleted (KR-13-03).
+func (ev *decider) managedDeletion() (outcome.Verdict, Finding) {
+	mr := parent.Sum(ev.Req.OldObject, ev.Kind.Role)
+	if gating.StillDestroys(mr) {
+		return outcome.Refuse(ev.Facts, outcome.ClassNone, outcome.Refusal{Code: 403, Reason: outcome.ReasonExternalDeletion,
+			Why: "its external resource is to be left behind, and its gate is still open to delete it", Next: "It is being closed. Try again in a moment."}), Finding{}
+	}
+	why := gating.WouldOrphan(mr)
+	if why == "" {
+		return outcome.Verdict{}, Finding{}
+	}
+	holder, terminating, cached := mr, false, false
+	if ev.HasParent {
+		switch p, err := ev.World.Parent(ev.ctx, ev.ParentRef, ev.live); {
+		case err == nil:
+			cached, terminating = !ev.live, p.Deleting()
+			if ev.World.Guarded(p) { // else the approvals of the object itself count alone
+				holder = p
+			}
+		case errors.Is(err, world.ErrDeleted):
+			terminating = true
+		}
+	}
+	decision := allowance.DeletionUndeclared
+	if terminating {
+		decision = ev.PolicySet().ExternalDeletion(ev.ParentRef.GroupKind(), mr.GroupKind())
+	}
+	if decision == allowance.DeletionOrphans {
+		d := Finding{Cached: cached}
+		if ev.Mode == v1alpha1.ModeEnforce || gating.WithholdsDelete(mr) {
+			d.Orphans = []parent.Ref{mr.Ref}
+		}
+		return outcome.Verdict{}, d
+	}
+	j := judge(ev.Facts, holder, mr, why)
+	j.blocked, j.byPolicy, j.mode, j.cached = []*parent.State{mr}, decision == allowance.DeletionAllowed, ev.Mode, cached
+	return ev.blockedDeletion(j)
+}
+
+// blockedDeletion refuses, unless the deletion is approved and the gate is open, or
+// the mode is log.
+func (ev *decider) blockedDeletion(j judgement) (outcome.Verdict, Finding) {
+	d := Finding{Id: j.id, Cached: j.cached}
+	kind := ev.KindOf(j.holder)
+	r := outcome.Refusal{Code: 403, Reason: outcome.ReasonExternalDeletion, Why: j.why, Suggestion: identity.ApproveCommand(j.holder.Ref, kind, j.id)}
+	use := approve.Use(ev.Facts, j.id)
+	poll := approve.PollOf(ev.Facts, approve.Destroying(ev.ctx, ev.Facts, j.blocked), func() []string { return approve.Deleters(ev.Facts) })
+	lacks := poll.Lacks()
+	m, ok := gating.DeletionApproval(j.holder, j.object, j.set, approval.Query{Digests: []string{j.id}, Use: use, Lacks: lacks})
+	votes, lacking := j.set.Tally(approval.Query{Digests: []string{j.id}, Lacks: lacks})
+	if lacking != "" {
+		r.Why += "; " + lacking
+	}
+	if ok && ev.Kind.ManagementPolicies && mask.Gives(j.object.ManagementPolicies, v1alpha1.VerbDelete) {
+		if d.Approved = true; m.NeedsClaim() {
+			d.Claim = approve.Claim(ev.Facts, j.holder, j.set, m.Entry, use)
+		}
+		return outcome.Verdict{}, d
+	}
+	if stop := ev.stops(j); ok && stop != nil {
+		return j.inMode(outcome.Refuse(ev.Facts, outcome.ClassNone, *stop)), d
+	}
+	switch {
+	case ok:
+		r.Why, r.Next = "it is approved, and the gate is being opened for it", "Try again in a moment."
+	case j.byPolicy && lacking == "":
+		r.Why, r.Next = "section deleting of an AllowancePolicy allows it, and the gate is being opened for it", "Try again in a moment."
+		r.Approve = &outcome.ApproveEffect{Holder: j.holder.Ref, Key: v1alpha1.AnnotationKeyApprovePrefix + j.id, Value: string(v1alpha1.ApprovalOnce)}
+	case j.terminating:
+		r.Next = "To approve that deletion: " + r.Suggestion
+	case j.set.Waits(approval.Query{Digests: []string{j.id}, Lacks: lacks}):
+		r.Next = outcome.AfterOpening
+		d.Report, d.Suggestion = deletionReport(ev.Facts, j), r.Suggestion
+		d.Report.Votes, d.Report.Lacks = votes, lacking
+	default:
+		r.Next = fmt.Sprintf("To delete the external resource with it, approve and try again: %s . To leave it behind on purpose: kubectl annotate %s %s=%s",
+			r.Suggestion, identity.Target(j.blocked[0].Ref, ev.KindOf(j.blocked[0])), v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)
+		d.Report, d.Suggestion = deletionReport(ev.Facts, j), r.Suggestion
+		d.Report.Votes, d.Report.Lacks = votes, lacking
+	}
+	if j.mode == v1alpha1.ModeLog && !slices.ContainsFunc(j.blocked, gating.WithholdsDelete) {
+		ev.warnings.Add(outcome.Message(ev.Facts, r))
+		return outcome.Verdict{}, d
+	}
+	v := outcome.Refuse(ev.Facts, outcome.ClassNone, r)
+	v.Needs = poll.Needs(votes)
+	return j.inMode(v), d
+}
+
+// stops is the refusal by a freeze or rejection that keeps the gates closed for an
+// approved deletion; nil for none.
+func (ev *decider) stops(j judgement) *outcome.Refusal {
+	freeze, err := ev.FreezeOf(ev.ctx, j.holder, ev.live)
+	var r outcome.Refusal
+	switch rejected := gating.DeletionRejected(j.holder, j.set, j.blocked); {
+	case err != nil:
+		r = outcome.UnknownFreeze(err)
+	case freeze != nil:
+		r = outcome.Frozen(freeze)
+	case rejected != nil:
+		r = outcome.Rejected(j.holder.Ref, ev.KindOf(j.holder), *rejected)
+	default:
+		return nil
+	}
+	return &r
+}
+
+// governor is the kind whose policies apply to a managed resource below what is
+// deleted: that of the object itself, or of the managed resource's own parent
+// where no policy targets the object's kind.
+func governor(f *facts.Facts, root, mr *parent.State) schema.GroupKind {
+	if len(f.PolicySet().Of(root.GroupKind())) > 0 || mr.Parent.Name == "" {
+		return root.GroupKind()
+	}
+	return mr.Parent.GroupKind()
+}

@@ -1,0 +1,43 @@
+package deletion
+
+import (
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/facts"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/outcome"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// judgement of a deletion: what would be orphaned, and who may approve it.
+type judgement struct {
+	// holder of approvals; object that is deleted.
+	holder, object *parent.State
+	set            approval.Set
+	id             string
+	// why it is refused, as a clause.
+	why string
+	// blocked managed resources.
+	blocked []*parent.State
+	// terminating: it is being deleted already, and now changed so that its provider deletes
+	// what it would not have deleted.
+	terminating bool
+	// byPolicy: an AllowancePolicy allows it.
+	byPolicy bool
+	mode     v1alpha1.Mode
+	cached   bool
+}
+
+// judge a deletion of an object whose approvals are on a holder, which may be the object
+// itself. The id is that of the holder, also where the object's own approvals are read.
+func judge(f *facts.Facts, holder, object *parent.State, why string) judgement {
+	return judgement{holder: holder, object: object, set: approval.ParseAt(holder.Annotations, f.Req.Time),
+		id: identity.DeletionID(holder, object), why: why}
+}
+
+// inMode is a verdict in the mode of the judgement: a managed resource below that
+// enforces decides for the whole deletion.
+func (j judgement) inMode(v outcome.Verdict) outcome.Verdict {
+	v.Mode = j.mode
+	return v
+}

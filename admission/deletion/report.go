@@ -1,0 +1,42 @@
+package deletion
+
+import (
+	"github.com/kausality-io/function-kausality/admission/actor"
+	"github.com/kausality-io/function-kausality/admission/facts"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/outcome"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// deletionReport of a deletion that would orphan or destroy an external resource.
+func deletionReport(f *facts.Facts, j judgement) *outcome.Report {
+	cause := "deletion"
+	if u := f.Req.User.Name; u != "" {
+		cause += " by " + u
+	}
+	report := destructionReport(f, j, cause)
+	report.Repeat = carriesOut(f, j.holder)
+	return report
+}
+
+// destructionReport of a deletion with a cause, on the holder of the approvals.
+func destructionReport(f *facts.Facts, j judgement, cause string) *outcome.Report {
+	intent, _ := trace.Intent(j.holder)
+	return outcome.ReportOf(f, v1alpha1.DriftSpec{
+		ID: j.id, Relation: v1alpha1.RelationExternal, Intent: intent.Generation, Cause: cause,
+		SuggestedApproval: identity.ApproveCommand(j.holder.Ref, f.KindOf(j.holder), j.id),
+	}, j.holder, j.set)
+}
+
+// carriesOut reports whether the DELETE comes from a user that carries out the
+// decisions of others: the garbage collector, the namespace controller, Crossplane.
+func carriesOut(f *facts.Facts, holder *parent.State) bool {
+	if holder.Role != parent.RoleComposite && holder.Role != parent.RoleClaim {
+		return f.Req.User.IsGarbageCollection()
+	}
+	known := subject.ControllersOf(holder.Annotations)
+	return f.Req.User.IsGarbageCollection() || actor.IsRecorded(f, holder.Ref, known) || known.HasHash(f.Hash())
+}
