@@ -8,11 +8,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/outcome"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
-	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
-	"github.com/kausality-io/function-kausality/admission/mask"
-	"github.com/kausality-io/function-kausality/admission/settling"
-	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // build of the controller that makes the request; empty where it is unknown.
@@ -38,21 +34,7 @@ func (ev *evaluation) upgraded() (outcome.Verdict, error) {
 	if len(candidates) == 0 || !ev.actor().Controller {
 		return outcome.Verdict{}, nil
 	}
-	q := allowance.UpgradeQuery{
-		Child: ev.Req.Kind.GroupKind(), Inside: ev.Inside(), Verb: ev.Verb(), Details: ev.Fields(), Labels: ev.Req.Stored().GetLabels(),
-		Build: ev.build(), Stored: ev.Req.Fingerprint(), Last: ev.Req.LastUpgrade(), Now: ev.Req.Time,
-	}
-	for _, u := range candidates {
-		if !u.Allows(q) {
-			continue
-		}
-		v := ev.allow(outcome.ReasonUpgraded)
-		v.Upgrade, v.Resolution = u, outcome.ResolutionUpgraded
-		v.Exception = &outcome.ExceptionUse{Policy: u.Key(), Rule: allowance.UpgradeRule}
-		v.Approval = &v1alpha1.HopApproval{Policy: u.Key(), Digest: ev.class.id}
-		return v, nil
-	}
-	return outcome.Verdict{}, nil
+	return approve.Upgrade(ev.Facts, ev.effectiveClass(), candidates, ev.build(), ev.class.id), nil
 }
 
 // excepted allows drift that a rule of an ApprovalPolicy matches (KR-05-12), also a change by another
@@ -62,34 +44,13 @@ func (ev *evaluation) excepted() (outcome.Verdict, error) {
 	if set.Empty() || other && !ev.needsApproval() {
 		return outcome.Verdict{}, nil
 	}
-	object := ev.Desired.New
-	if ev.Req.Operation == Delete {
-		object = ev.Desired.Old
-	}
-	if ev.Kind.ManagementPolicies {
-		object = mask.WithPolicies(object, ev.Desired.Author) // the mask is no part of the desired state
-	}
-	use, stale := approve.Use(ev.Facts, ev.class.id), settling.StaleClaims(ev.Req.Time)
-	user, groups := ev.Writer()
-	x, warnings := set.Excepted(ev.ctx, allowance.ExceptionQuery{
-		User: user, Groups: groups, OtherActor: other, Child: use.Child, Input: ev.input(), Desired: change.Desired(object),
-		Parent: identity.ObjectReference(ev.parent().Ref, 0, ""), Intent: ev.view().intent.Generation, Digest: ev.class.id, UserID: use.User,
-		Claim: use.Claim, Now: ev.Req.Time, Stale: stale,
+	v, warnings := approve.Policy(ev.ctx, ev.Facts, ev.effectiveClass(), allowance.ExceptionQuery{
+		OtherActor: other, Input: ev.input(), Parent: identity.ObjectReference(ev.parent().Ref, 0, ""),
+		Intent: ev.view().intent.Generation, Digest: ev.class.id,
 	})
 	ev.warnings.Add(warnings...)
-	if x == nil {
+	if v.Reason == "" {
 		ev.unevaluated = warnings
-		return outcome.Verdict{}, nil
-	}
-	v := ev.allow(outcome.ReasonExcepted)
-	v.Resolution = outcome.ResolutionApproved
-	v.Approval = &v1alpha1.HopApproval{Policy: x.Exception.Key(), Content: x.Content, Mode: x.Mode, Digest: ev.class.id}
-	v.Exception = &outcome.ExceptionUse{Policy: x.Exception.Key(), Rule: x.Rule}
-	if x.Claim != nil && x.Mode == v1alpha1.ApprovalOnce {
-		v.Approval.Claim = x.Claim.ID
-	}
-	if x.NeedsClaim {
-		v.PolicyClaim = &outcome.PolicyClaimEffect{Namespace: x.Exception.Namespace, Name: x.Exception.Name, Claim: *x.Claim, Stale: stale}
 	}
 	return v, nil
 }

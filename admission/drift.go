@@ -22,12 +22,7 @@ const maxUnevaluated = 3
 // query of the parent's approvals about this change.
 func (ev *evaluation) query() approval.Query {
 	return *ev.question.Get(func() approval.Query {
-		use := approve.Use(ev.Facts, ev.class.id)
-		return approval.Query{
-			APIVersion: use.Child.APIVersion, Kind: use.Child.Kind, Name: use.Child.Name, Resource: ev.Req.Resource(),
-			Relation: v1alpha1.RelationControllerChild, Digests: []string{ev.class.id}, Intent: ev.approvedSince(),
-			Use: use, Lacks: ev.poll().Lacks(),
-		}
+		return approve.Query(ev.Facts, ev.class.id, ev.approvedSince(), ev.poll().Lacks())
 	})
 }
 
@@ -60,18 +55,7 @@ func (ev *evaluation) approved() (outcome.Verdict, error) {
 	if !ok {
 		return outcome.Verdict{}, nil
 	}
-	v := ev.allow(outcome.ReasonApproved)
-	v.Resolution = outcome.ResolutionApproved
-	v.Approval = &v1alpha1.HopApproval{Content: m.Entry.Content, Mode: m.Entry.Mode, Digest: ev.class.id, Reason: approve.Bounded(m.Entry.Reason),
-		By: approve.Approvers(m.By)}
-	switch {
-	case m.NeedsClaim():
-		v.Claim = approve.Claim(ev.Facts, ev.parent(), ev.view().set, m.Entry, ev.query().Use)
-		v.Approval.Claim = v.Claim.ID
-	case m.Claimed != nil:
-		v.Approval.Claim = m.Claimed.ID
-	}
-	return v, nil
+	return approve.By(ev.Facts, ev.effectiveClass(), ev.parent(), ev.view().set, m, ev.query().Use), nil
 }
 
 // drift is reported, and refused or logged (KR-05-13, KR-05-28, KR-06-24).

@@ -26,7 +26,14 @@ func (ev *evaluation) inWindow(a v1alpha1.AppliesTo, v outcome.Verdict) outcome.
 	}
 	holder, set, q := ev.glassBox(rules)
 	if m, ok := set.Approved(q); ok {
-		return ev.byBreakGlass(v, m, set)
+		if ev.view() == nil {
+			return approve.ByOwn(v.Class, m, ev.class.id)
+		}
+		out := approve.By(ev.Facts, v.Class, ev.parent(), set, m, q.Use)
+		if out.Approval.Claim == "" { // a lasting one, which changes that need no approval do not use
+			out.Resolution = ""
+		}
+		return out
 	}
 	r := outcome.Refusal{Code: 403, Reason: outcome.ReasonWindowClosed, Why: closed, Next: afterWindow}
 	if who := rules.Alone(); who != "" && !holder.Unguarded && !(ev.view() == nil && ev.Req.Operation == Create) {
@@ -57,37 +64,16 @@ func (ev *evaluation) glassBox(rules allowance.Rules) (identity.Holder, approval
 			set = approval.ParseAt(holder.State.Annotations, ev.Req.Time)
 		}
 	}
-	use := approve.Use(ev.Facts, ev.class.id)
-	q := approval.Query{APIVersion: use.Child.APIVersion, Kind: use.Child.Kind, Name: use.Child.Name, Resource: ev.Req.Resource(),
-		Relation: v1alpha1.RelationControllerChild, Digests: []string{ev.class.id}, Use: use,
-		Lacks: func(votes []v1alpha1.Vote) (string, bool) {
-			lacking := rules.Closed(votes, ev.Req.Time)
-			return lacking, lacking != ""
-		}}
+	since := int64(0)
 	if ev.view() != nil {
-		q.Intent = ev.approvedSince()
+		since = ev.approvedSince()
 	} else {
 		intent, _ := trace.Intent(holder.State)
-		q.Intent = intent.Generation
+		since = intent.Generation
 	}
+	q := approve.Query(ev.Facts, ev.class.id, since, func(votes []v1alpha1.Vote) (string, bool) {
+		lacking := rules.Closed(votes, ev.Req.Time)
+		return lacking, lacking != ""
+	})
 	return holder, set, q
-}
-
-// byBreakGlass is the verdict on a change that passes outside of the windows. On the object itself nothing is claimed: its
-// change is an intent, which ends the approvals from before.
-func (ev *evaluation) byBreakGlass(v outcome.Verdict, m approval.Match, set approval.Set) outcome.Verdict {
-	out := outcome.Allow(v.Class, outcome.ReasonApproved)
-	out.Approval = &v1alpha1.HopApproval{Content: m.Entry.Content, Mode: m.Entry.Mode, Digest: ev.class.id, Reason: approve.Bounded(m.Entry.Reason),
-		By: approve.Approvers(m.By)}
-	switch {
-	case ev.view() == nil:
-	case m.NeedsClaim():
-		out.Resolution = outcome.ResolutionApproved
-		out.Claim = approve.Claim(ev.Facts, ev.parent(), set, m.Entry, approve.Use(ev.Facts, ev.class.id))
-		out.Approval.Claim = out.Claim.ID
-	case m.Claimed != nil:
-		out.Resolution = outcome.ResolutionApproved
-		out.Approval.Claim = m.Claimed.ID
-	}
-	return out
 }
