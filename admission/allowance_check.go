@@ -37,11 +37,11 @@ func (ev *evaluation) narrowing() *narrowing {
 	return ev.narrowed.Get(func() narrowing {
 		switch {
 		case ev.parent().Deleting():
-			return ev.narrowDeleting()
+			return narrowDeleting(ev)
 		case len(ev.class.binding) == 0:
 			return narrowing{}
 		}
-		n := ev.narrowInitializing()
+		n := narrowInitializing(ev)
 		if !n.initializingAllows && ev.class.class == outcome.ClassExpected {
 			covering := ev.inherited()
 			if ev.Inside() {
@@ -55,7 +55,7 @@ func (ev *evaluation) narrowing() *narrowing {
 
 // narrowDeleting is what section deleting leaves out for children of a parent that
 // is being deleted (KR-06-10).
-func (ev *evaluation) narrowDeleting() narrowing {
+func narrowDeleting(ev *evaluation) narrowing {
 	s := allowance.Deleting(ev.class.parents)
 	if ev.Inside() {
 		s = s.Inside()
@@ -68,7 +68,7 @@ func (ev *evaluation) narrowDeleting() narrowing {
 
 // narrowInitializing is what section initializing allows for children of a parent
 // that initializes (KR-06-09). What it does not allow, an allowance may.
-func (ev *evaluation) narrowInitializing() narrowing {
+func narrowInitializing(ev *evaluation) narrowing {
 	if !ev.bound() {
 		return narrowing{}
 	}
@@ -137,7 +137,7 @@ func (ev *evaluation) parentObject() (map[string]any, error) {
 }
 
 // policyNames of the AllowancePolicies of the parent's kind, for messages.
-func (ev *evaluation) policyNames() string {
+func policyNames(ev *evaluation) string {
 	names := make([]string, 0, len(ev.class.parents))
 	for _, p := range ev.class.parents {
 		names = append(names, p.Name)
@@ -146,11 +146,11 @@ func (ev *evaluation) policyNames() string {
 }
 
 // allowanceMissing is the refusal of a change that policies do not allow.
-func (ev *evaluation) allowanceMissing(r outcome.Refusal) outcome.Refusal {
+func allowanceMissing(ev *evaluation, r outcome.Refusal) outcome.Refusal {
 	r.Reason = outcome.ReasonAllowanceMissing
 	n := ev.narrowing()
 	on, what := identity.Describe(ev.parent().Ref), allowance.DescribeMissing(n.missing, ev.Verb())
-	switch policies := ev.policyNames(); n.section {
+	switch policies := policyNames(ev); n.section {
 	case sectionDeleting:
 		r.Why = fmt.Sprintf("%s is being deleted, and section deleting of AllowancePolicy %s does not allow %s", on, policies, what)
 	case sectionInitializing:

@@ -27,9 +27,9 @@ func (ev *evaluation) upgrades() []*allowance.Upgrade {
 	return ev.PolicySet().Upgrading(cmp.Or(ev.Req.User.Name, ev.Req.Controller))
 }
 
-// upgraded allows drift that an UpgradeAllowance permits to a new build of the
+// allowUpgrade allows drift that an UpgradeAllowance permits to a new build of the
 // controller (KR-05-10).
-func (ev *evaluation) upgraded() (outcome.Verdict, error) {
+func allowUpgrade(ev *evaluation) (outcome.Verdict, error) {
 	candidates := ev.upgrades()
 	if len(candidates) == 0 || !ev.actor().Controller {
 		return outcome.Verdict{}, nil
@@ -37,9 +37,9 @@ func (ev *evaluation) upgraded() (outcome.Verdict, error) {
 	return approve.Upgrade(ev.Facts, ev.effectiveClass(), candidates, ev.build(), ev.class.id), nil
 }
 
-// excepted allows drift that a rule of an ApprovalPolicy matches (KR-05-12), also a change by another
+// allowByPolicy allows drift that a rule of an ApprovalPolicy matches (KR-05-12), also a change by another
 // actor that is treated as drift (KR-05-67).
-func (ev *evaluation) excepted() (outcome.Verdict, error) {
+func allowByPolicy(ev *evaluation) (outcome.Verdict, error) {
 	set, other := ev.PolicySet(), !ev.actor().Controller
 	if set.Empty() || other && !ev.needsApproval() {
 		return outcome.Verdict{}, nil

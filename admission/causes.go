@@ -35,12 +35,13 @@ func (ed *editor) attributed(hop v1alpha1.Hop) v1alpha1.Hop {
 // excluded (KR-07-10). What the build of the child's last change excludes is not one. They are not modified.
 func (ev *evaluation) causes() []v1alpha1.HopCause {
 	if !ev.caused.Known { // get would allocate a closure for each request
-		ev.caused = facts.Memo[[]v1alpha1.HopCause]{Value: ev.findCauses(), Known: true}
+		ev.caused = facts.Memo[[]v1alpha1.HopCause]{Value: findCauses(ev), Known: true}
 	}
 	return ev.caused.Value
 }
 
-func (ev *evaluation) findCauses() []v1alpha1.HopCause {
+// findCauses returns the causes of a change that counts as drift.
+func findCauses(ev *evaluation) []v1alpha1.HopCause {
 	if ev.needsApproval() {
 		return []v1alpha1.HopCause{cause(v1alpha1.CauseUser, ev.Req.User.Name)}
 	}
@@ -64,13 +65,13 @@ func (ev *evaluation) findCauses() []v1alpha1.HopCause {
 	}
 	out = out[:min(len(out), v1alpha1.MaxHopCauses)]
 	for i := range out {
-		out[i] = ev.authored(out[i])
+		out[i] = authored(ev, out[i])
 	}
 	return out
 }
 
 // authored is a cause with its author, where it is known (KR-07-11). No decision depends on it.
-func (ev *evaluation) authored(c v1alpha1.HopCause) v1alpha1.HopCause {
+func authored(ev *evaluation, c v1alpha1.HopCause) v1alpha1.HopCause {
 	found, err := ev.World.Author(ev.ctx, c)
 	if err != nil {
 		ev.warnings.Add("cannot determine the author of " + c.Name + ": " + err.Error())
@@ -80,6 +81,7 @@ func (ev *evaluation) authored(c v1alpha1.HopCause) v1alpha1.HopCause {
 	return found
 }
 
+// cause returns a cause with a name that is not longer than a hop holds.
 func cause(kind v1alpha1.CauseKind, name string) v1alpha1.HopCause {
 	return v1alpha1.HopCause{Kind: kind, Name: approve.Bounded(name)}
 }

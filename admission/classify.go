@@ -23,11 +23,12 @@ type classification struct {
 	parents, binding []*allowance.Compiled
 }
 
+// initializing reports whether the parent was never ready.
 func (c *classification) initializing() bool { return c.phase == v1alpha1.PhaseInitializing }
 
-// selfWrite allows what the object's own controller, or Crossplane's machinery,
+// allowSelf allows what the object's own controller, or Crossplane's machinery,
 // writes (KR-01-06, KR-05-02).
-func (ev *evaluation) selfWrite() (outcome.Verdict, error) {
+func allowSelf(ev *evaluation) (outcome.Verdict, error) {
 	if ev.Req.Operation != Update || ev.Req.Subresource == SubresourceScale || ev.Req.Actor != ActorUnknown {
 		return outcome.Verdict{}, nil
 	}
@@ -60,8 +61,8 @@ func (ev *evaluation) alsoParentController() bool {
 	return found.view != nil && found.view.actor.Controller
 }
 
-// classify a change (docs/specification.md, section 4) (KR-04-08, KR-04-09, KR-04-10).
-func (ev *evaluation) classify() (outcome.Verdict, error) {
+// classifyChange determines the class of the change (docs/specification.md, section 4) (KR-04-08, KR-04-09, KR-04-10).
+func classifyChange(ev *evaluation) (outcome.Verdict, error) {
 	p, actor := ev.parent(), ev.actor()
 	known := ev.World.Settled(p.Ref)
 	c := classification{

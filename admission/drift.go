@@ -28,11 +28,11 @@ func (ev *evaluation) query() approval.Query {
 
 // poll about the change.
 func (ev *evaluation) poll() *approve.Poll {
-	return *ev.polled.Get(func() *approve.Poll { return approve.PollOf(ev.Facts, ev.voted(), ev.authors) })
+	return *ev.polled.Get(func() *approve.Poll { return approve.PollOf(ev.Facts, votedOn(ev), ev.authors) })
 }
 
-// rejected refuses drift that a rejection on the parent matches (KR-05-09).
-func (ev *evaluation) rejected() (outcome.Verdict, error) {
+// refuseRejected refuses drift that a rejection on the parent matches (KR-05-09).
+func refuseRejected(ev *evaluation) (outcome.Verdict, error) {
 	r, ok := ev.view().set.Rejected(ev.query())
 	if !ok {
 		return outcome.Verdict{}, nil
@@ -42,9 +42,9 @@ func (ev *evaluation) rejected() (outcome.Verdict, error) {
 	return v, nil
 }
 
-// approved allows drift that an approval on the parent matches. An open gate for
+// allowApproved allows drift that an approval on the parent matches. An open gate for
 // Delete approves the deletion of its managed resource (KR-05-11).
-func (ev *evaluation) approved() (outcome.Verdict, error) {
+func allowApproved(ev *evaluation) (outcome.Verdict, error) {
 	if ev.deletion.Approved || ev.Req.Operation == Delete && ev.Kind.ManagementPolicies &&
 		gating.IsOpenFor(ev.Req.OldObject.GetAnnotations(), v1alpha1.VerbDelete) {
 		v := ev.allow(outcome.ReasonApproved)
@@ -58,10 +58,10 @@ func (ev *evaluation) approved() (outcome.Verdict, error) {
 	return approve.By(ev.Facts, ev.effectiveClass(), ev.parent(), ev.view().set, m, ev.query().Use), nil
 }
 
-// drift is reported, and refused or logged (KR-05-13, KR-05-28, KR-06-24).
-func (ev *evaluation) drift() (outcome.Verdict, error) {
-	r := ev.driftRefusal()
-	report := ev.driftReport(r)
+// decideDrift reports drift, and refuses or logs it (KR-05-13, KR-05-28, KR-06-24).
+func decideDrift(ev *evaluation) (outcome.Verdict, error) {
+	r := driftRefusal(ev)
+	report := driftReport(ev, r)
 	v := ev.refuse(r)
 	switch v.Resolution = outcome.ResolutionRefused; {
 	case ev.Mode == v1alpha1.ModeLog || ev.overdue():
@@ -76,7 +76,7 @@ func (ev *evaluation) drift() (outcome.Verdict, error) {
 }
 
 // driftRefusal is the refusal of a drift, with the command that approves it.
-func (ev *evaluation) driftRefusal() outcome.Refusal {
+func driftRefusal(ev *evaluation) outcome.Refusal {
 	p := identity.Describe(ev.parent().Ref)
 	holder := identity.Holder{State: ev.parent(), Kind: ev.KindOf(ev.parent()), Unguarded: !ev.view().guarded}
 	r := outcome.Refusal{Code: 403, Reason: outcome.ReasonDrift, Suggestion: holder.ApproveCommand(ev.class.id)}
@@ -99,9 +99,9 @@ func (ev *evaluation) driftRefusal() outcome.Refusal {
 	}
 	switch {
 	case len(ev.narrowing().missing) > 0:
-		r = ev.allowanceMissing(r)
+		r = allowanceMissing(ev, r)
 	case ev.overdue():
-		r.Why += "; it passes since " + p + " still initializes by initializing.when of AllowancePolicy " + ev.policyNames()
+		r.Why += "; it passes since " + p + " still initializes by initializing.when of AllowancePolicy " + policyNames(ev)
 	}
 	for _, w := range ev.unevaluated[:min(len(ev.unevaluated), maxUnevaluated)] {
 		r.Why += "; " + w
@@ -118,7 +118,7 @@ func (ev *evaluation) driftRefusal() outcome.Refusal {
 }
 
 // driftReport of a refused or logged drift.
-func (ev *evaluation) driftReport(r outcome.Refusal) *Report {
+func driftReport(ev *evaluation, r outcome.Refusal) *Report {
 	out := outcome.ReportOf(ev.Facts, v1alpha1.DriftSpec{
 		ID: ev.class.id, Relation: v1alpha1.RelationControllerChild, Intent: ev.view().intent.Generation,
 		Cause: ev.cause(), Causes: ev.causes(), SuggestedApproval: r.Suggestion,

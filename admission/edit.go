@@ -41,9 +41,9 @@ type editor struct {
 	externalVerbs []string
 }
 
-// edit the object of an allowed request. The Decision is a refusal where the
+// editObject the object of an allowed request. The Decision is a refusal where the
 // object cannot be edited (KR-02-14).
-func (ev *evaluation) edit(v outcome.Verdict, d Decision) Decision {
+func editObject(ev *evaluation, v outcome.Verdict, d Decision) Decision {
 	if ev.Req.Object == nil || v.Reason == outcome.ReasonComponent {
 		return d
 	}
@@ -60,7 +60,7 @@ func (ev *evaluation) edit(v outcome.Verdict, d Decision) Decision {
 		refused := outcome.Refuse(ev.Facts, v.Class, *r)
 		refused.Mode, refused.Resolution, refused.Report, refused.Suggestion = v.Mode, v.Resolution, v.Report, v.Suggestion
 		refused.ID, refused.Logged = v.ID, v.Logged
-		return ev.decision(refused)
+		return decisionOf(ev, refused)
 	}
 	d.Annotations, d.ChangesUserAnnotation, d.Trace = ed.annotations, ed.changesUserAnnotation, ed.trace
 	d.ManagementPolicies, d.Fields, d.Gate, d.Unopened = ed.masked, ed.patched, ed.gate, ed.unopened()

@@ -97,27 +97,27 @@ type step func(*evaluation) (outcome.Verdict, error)
 // parentSteps decide by the request and its parent, whatever the change is; what is held of it is separated after them
 // (KR-05-55). changeSteps decide about the change, or about each half of it.
 var parentSteps = []step{
-	(*evaluation).deletes,         // KR-05-00, by any user
-	(*evaluation).ownComponent,    // KR-05-01
-	(*evaluation).keepsFinalizer,  // KR-13-53
-	(*evaluation).nothingToDecide, // KR-05-01
-	(*evaluation).staleCreation,   // KR-08-16
-	(*evaluation).selfWrite,       // KR-05-02
-	(*evaluation).noParent,        // KR-05-01
-	(*evaluation).findParent,      // KR-05-03, KR-05-04
-	(*evaluation).classify,
-	(*evaluation).parentDeleting,     // KR-05-05
-	(*evaluation).parentFrozen,       // KR-05-06
-	(*evaluation).parentInitializing, // KR-05-07
+	decideDeletion,      // KR-05-00, by any user
+	allowComponent,      // KR-05-01
+	keepFinalizer,       // KR-13-53
+	allowNoChange,       // KR-05-01
+	refuseStaleCreation, // KR-08-16
+	allowSelf,           // KR-05-02
+	allowWithoutParent,  // KR-05-01
+	findParent,          // KR-05-03, KR-05-04
+	classifyChange,
+	allowBelowDeleted, // KR-05-05
+	refuseFrozen,      // KR-05-06
+	allowInitializing, // KR-05-07
 }
 
 var changeSteps = []step{
-	(*evaluation).expected, // KR-05-08
-	(*evaluation).rejected, // KR-05-09
-	(*evaluation).upgraded, // KR-05-10
-	(*evaluation).approved, // KR-05-11
-	(*evaluation).excepted, // KR-05-12
-	(*evaluation).drift,    // KR-05-13
+	allowExpected,  // KR-05-08
+	refuseRejected, // KR-05-09
+	allowUpgrade,   // KR-05-10
+	allowApproved,  // KR-05-11
+	allowByPolicy,  // KR-05-12
+	decideDrift,    // KR-05-13
 }
 
 // evaluation is one pass over the steps. Each of its fields has one writer; a memo
@@ -160,29 +160,29 @@ type evaluation struct {
 
 // decide by the steps. What needs a live recheck gets no edits.
 func (ev *evaluation) decide() (Decision, error) {
-	out, err := ev.run()
+	out, err := decideChange(ev)
 	if err != nil {
 		return Decision{Mode: ev.Mode}, err
 	}
-	d := out.of.decision(out.Verdict)
+	d := decisionOf(out.of, out.Verdict)
 	if d.Allowed && !ev.needsLiveRecheck(d) {
-		d = out.of.edit(out.Verdict, d)
+		d = editObject(out.of, out.Verdict, d)
 	}
 	d.Warnings = slices.Concat(out.of.ModeWarnings, out.warned, out.of.warnings)
 	return d, nil
 }
 
-// run the steps until one decides.
-func (ev *evaluation) run() (conclusion, error) {
-	v, err := ev.first(parentSteps)
+// decideChange runs the steps until one decides.
+func decideChange(ev *evaluation) (conclusion, error) {
+	v, err := decideBy(ev, parentSteps)
 	if err != nil || v.Reason != "" {
 		return conclusion{of: ev, Verdict: v}, err
 	}
-	return ev.decideHalves()
+	return decideHalves(ev)
 }
 
-// first verdict of some steps; the zero verdict if none decides.
-func (ev *evaluation) first(steps []step) (v outcome.Verdict, err error) {
+// decideBy returns the first verdict of some steps; the zero verdict if none decides.
+func decideBy(ev *evaluation, steps []step) (v outcome.Verdict, err error) {
 	for _, s := range steps {
 		if v, err = s(ev); err != nil || v.Reason != "" {
 			break
@@ -208,29 +208,29 @@ func (ev *evaluation) cached() bool {
 	return ev.deletion.Cached
 }
 
-// ownComponent allows writes by processes of Kausality (KR-04-15, KR-05-01).
-func (ev *evaluation) ownComponent() (outcome.Verdict, error) {
+// allowComponent allows writes by processes of Kausality (KR-04-15, KR-05-01).
+func allowComponent(ev *evaluation) (outcome.Verdict, error) {
 	if !ev.World.Component(ev.Req.User, ev.Req.FieldManager) {
 		return outcome.Verdict{}, nil
 	}
 	return ev.allow(outcome.ReasonComponent), nil
 }
 
-// deletes decides about what the object represents outside the cluster.
-func (ev *evaluation) deletes() (v outcome.Verdict, err error) {
+// decideDeletion decides about what the object represents outside the cluster.
+func decideDeletion(ev *evaluation) (v outcome.Verdict, err error) {
 	v, ev.deletion, err = deletion.Decide(ev.ctx, ev.Facts, ev.live, &ev.warnings)
 	return v, err
 }
 
-// keepsFinalizer decides about the finalizer by which a provider deletes the external resource.
-func (ev *evaluation) keepsFinalizer() (outcome.Verdict, error) {
+// keepFinalizer decides about the finalizer by which a provider deletes the external resource.
+func keepFinalizer(ev *evaluation) (outcome.Verdict, error) {
 	return deletion.KeepFinalizer(ev.ctx, ev.Facts, &ev.warnings)
 }
 
-// staleCreation refuses a composed creation that carries the gate of an object that
+// refuseStaleCreation refuses a composed creation that carries the gate of an object that
 // is gone (KR-08-16). The composition function copied it, and the author's value,
 // from a stale read of that object: what the Composition has by now is unknown.
-func (ev *evaluation) staleCreation() (outcome.Verdict, error) {
+func refuseStaleCreation(ev *evaluation) (outcome.Verdict, error) {
 	if ev.Req.Operation != Create || !ev.Kind.ManagementPolicies || ev.Mode != v1alpha1.ModeEnforce || !subject.IsComposedApply(ev.Manager) {
 		return outcome.Verdict{}, nil
 	}
@@ -246,9 +246,9 @@ func (ev *evaluation) staleCreation() (outcome.Verdict, error) {
 		Why: "it was composed from a managed resource of that name that no longer exists", Next: "Crossplane composes it again by itself."}), nil
 }
 
-// nothingToDecide allows what changes no desired state, and updates and further deletions
+// allowNoChange allows what changes no desired state, and updates and further deletions
 // of an object that is being deleted (KR-05-01).
-func (ev *evaluation) nothingToDecide() (outcome.Verdict, error) {
+func allowNoChange(ev *evaluation) (outcome.Verdict, error) {
 	switch {
 	case !ev.DesiredChange():
 		return ev.allow(outcome.ReasonNoChange), nil
@@ -258,24 +258,24 @@ func (ev *evaluation) nothingToDecide() (outcome.Verdict, error) {
 	return outcome.Verdict{}, nil
 }
 
-// noParent allows changes of objects without a controlling owner, in the windows that bind them (KR-05-01, KR-14-21).
-func (ev *evaluation) noParent() (outcome.Verdict, error) {
+// allowWithoutParent allows changes of objects without a controlling owner, in the windows that bind them (KR-05-01, KR-14-21).
+func allowWithoutParent(ev *evaluation) (outcome.Verdict, error) {
 	if ev.HasParent {
 		return outcome.Verdict{}, nil
 	}
-	return ev.inWindow(v1alpha1.AppliesToNewOrigin, outcome.Allow(outcome.ClassNewOrigin, outcome.ReasonNoParent)), nil
+	return inWindow(ev, v1alpha1.AppliesToNewOrigin, outcome.Allow(outcome.ClassNewOrigin, outcome.ReasonNoParent)), nil
 }
 
-// parentDeleting decides about children of a parent that is being deleted (KR-05-05).
-func (ev *evaluation) parentDeleting() (outcome.Verdict, error) {
+// allowBelowDeleted allows changes of children of a parent that is being deleted (KR-05-05).
+func allowBelowDeleted(ev *evaluation) (outcome.Verdict, error) {
 	if !ev.parent().Deleting() || len(ev.narrowing().missing) > 0 {
 		return outcome.Verdict{}, nil
 	}
 	return ev.allow(outcome.ReasonParentDeleted), nil
 }
 
-// parentInitializing decides about children of a parent that was never ready (KR-05-07).
-func (ev *evaluation) parentInitializing() (outcome.Verdict, error) {
+// allowInitializing allows changes of children of a parent that was never ready (KR-05-07).
+func allowInitializing(ev *evaluation) (outcome.Verdict, error) {
 	passes := ev.class.initializing()
 	if len(ev.class.binding) > 0 && ev.bound() && !ev.parent().Deleting() {
 		passes = ev.narrowing().initializingAllows && !ev.overdue()
@@ -286,19 +286,19 @@ func (ev *evaluation) parentInitializing() (outcome.Verdict, error) {
 	return ev.allow(outcome.ReasonInitializing), nil
 }
 
-// expected allows what an intent explains, and new origins that need no approval, in the windows that bind them (KR-05-08,
+// allowExpected allows what an intent explains, and new origins that need no approval, in the windows that bind them (KR-05-08,
 // KR-14-21). No window binds what follows the state of the cluster, or whose actor is undetermined.
-func (ev *evaluation) expected() (outcome.Verdict, error) {
+func allowExpected(ev *evaluation) (outcome.Verdict, error) {
 	switch class := ev.effectiveClass(); {
 	case class == outcome.ClassExpected && ev.class.selfHealing:
 		return ev.allow(outcome.ReasonSelfHealing), nil
 	case class == outcome.ClassExpected:
-		return ev.inWindow(v1alpha1.AppliesToExpected, ev.allow(outcome.ReasonExpected)), nil
+		return inWindow(ev, v1alpha1.AppliesToExpected, ev.allow(outcome.ReasonExpected)), nil
 	case class != outcome.ClassNewOrigin || ev.needsApproval():
 	case ev.actor().Undetermined:
 		return ev.allow(outcome.ReasonUndetermined), nil
 	default:
-		return ev.inWindow(v1alpha1.AppliesToNewOrigin, ev.allow(outcome.ReasonNewOrigin)), nil
+		return inWindow(ev, v1alpha1.AppliesToNewOrigin, ev.allow(outcome.ReasonNewOrigin)), nil
 	}
 	return outcome.Verdict{}, nil
 }

@@ -39,7 +39,7 @@ type lookup struct {
 	err    error
 }
 
-// look up the parent, once.
+// lookUp reads the parent, once.
 func (ev *evaluation) lookUp() *lookup {
 	return ev.found.Get(func() lookup {
 		p, err := ev.World.Parent(ev.ctx, ev.ParentRef, ev.live)
@@ -93,7 +93,7 @@ func (ev *evaluation) parent() *parent.State {
 	return nil
 }
 
-// actor; zero where there is no parent.
+// actor returns the actor of the request; the zero Actor where there is no parent.
 func (ev *evaluation) actor() actor.Actor {
 	if v := ev.view(); v != nil {
 		return v.actor
@@ -106,15 +106,15 @@ func (ev *evaluation) actor() actor.Actor {
 var errNotLinked = errors.New("it references another composite")
 
 // findParent reads the parent, and decides where it does not exist or cannot be read (KR-05-04).
-func (ev *evaluation) findParent() (outcome.Verdict, error) {
+func findParent(ev *evaluation) (outcome.Verdict, error) {
 	found := ev.lookUp()
 	switch {
 	case found.err == nil:
 		return outcome.Verdict{}, nil
 	case errors.Is(found.err, errNotLinked):
-		return ev.inWindow(v1alpha1.AppliesToNewOrigin, outcome.Allow(outcome.ClassNewOrigin, outcome.ReasonNoParent)), nil
+		return inWindow(ev, v1alpha1.AppliesToNewOrigin, outcome.Allow(outcome.ClassNewOrigin, outcome.ReasonNoParent)), nil
 	case errors.Is(found.err, ErrNotFound):
-		return ev.parentNotFound(), nil
+		return decideWithoutParent(ev), nil
 	case ev.Mode == v1alpha1.ModeLog:
 		ev.warnings.Add(fmt.Sprintf("parent %s cannot be read (%v); the change passes because the mode is log",
 			identity.Describe(ev.ParentRef), found.err))
@@ -122,12 +122,12 @@ func (ev *evaluation) findParent() (outcome.Verdict, error) {
 	}
 	return ev.refuse(outcome.Refusal{Code: outcome.CodeInternal, Reason: outcome.ReasonParentUnreadable,
 		Why:  fmt.Sprintf("its parent %s cannot be read: %v", identity.Describe(ev.ParentRef), found.err),
-		Next: ev.retry()}), nil
+		Next: retryParent(ev)}), nil
 }
 
-// retry is what to do where a parent cannot be read: controllers retry by themselves, and
+// retryParent is what to do where a parent cannot be read: controllers retry by themselves, and
 // other users must.
-func (ev *evaluation) retry() string {
+func retryParent(ev *evaluation) string {
 	next := fmt.Sprintf("If it persists, the resource of %s must be in a Kausality policy, so that the webhook may read it.", ev.ParentRef.Kind)
 	if actor.MayBeController(ev.Facts) {
 		return "The controller retries by itself. " + next
@@ -135,8 +135,8 @@ func (ev *evaluation) retry() string {
 	return "Try again. " + next
 }
 
-// parentNotFound decides about a child whose parent does not exist (KR-05-03).
-func (ev *evaluation) parentNotFound() outcome.Verdict {
+// decideWithoutParent decides about a child whose parent does not exist (KR-05-03).
+func decideWithoutParent(ev *evaluation) outcome.Verdict {
 	if ev.Req.Operation == Delete {
 		return ev.allow(outcome.ReasonParentNotFound)
 	}

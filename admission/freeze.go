@@ -4,10 +4,10 @@ import (
 	"github.com/kausality-io/function-kausality/admission/outcome"
 )
 
-// parentFrozen refuses changes of children that are frozen, by any user: by the freeze of their parent, of its Namespace or
+// refuseFrozen refuses changes of children that are frozen, by any user: by the freeze of their parent, of its Namespace or
 // a policy that covers it, or because they are in such a Namespace or covered by such a policy themselves
 // (KR-05-06, KR-14-33, KR-14-34).
-func (ev *evaluation) parentFrozen() (outcome.Verdict, error) {
+func refuseFrozen(ev *evaluation) (outcome.Verdict, error) {
 	if ev.parent().Deleting() {
 		return outcome.Verdict{}, nil
 	}

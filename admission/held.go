@@ -34,15 +34,15 @@ type conclusion struct {
 
 // decideHalves separates what an intent causes from what was held as drift before it (KR-05-55). All of a change that was held is
 // drift as before. Of a mixed one each half is decided for itself (KR-05-56): what was held stays so, and the rest passes.
-func (ev *evaluation) decideHalves() (conclusion, error) {
+func decideHalves(ev *evaluation) (conclusion, error) {
 	if ev.Req.Held == nil || ev.class.class != outcome.ClassExpected || ev.class.selfHealing || !ev.actor().Controller {
-		return ev.decideWhole(false)
+		return decideWhole(ev, false)
 	}
 	if ev.Req.Operation != Update {
 		if ev.Req.Held.Whole {
-			return ev.heldHalf(nil).decideWhole(false)
+			return decideWhole(heldHalf(ev, nil), false)
 		}
-		return ev.decideWhole(false)
+		return decideWhole(ev, false)
 	}
 	parts := mixed.Split(ev.Leaves(), ev.Req.Held)
 	if n := len(parts.Both); n > 0 {
@@ -51,25 +51,25 @@ func (ev *evaluation) decideHalves() (conclusion, error) {
 	}
 	switch {
 	case len(parts.Held) == 0:
-		return ev.decideWhole(len(parts.Both) > 0)
+		return decideWhole(ev, len(parts.Both) > 0)
 	case parts.Rest == 0:
-		return ev.putBack(parts.Held)
+		return putBack(ev, parts.Held)
 	}
-	return ev.join(parts)
+	return joinParts(ev, parts)
 }
 
 // maxPaths is the number of paths that a warning names.
 const maxPaths = 5
 
 // decideWhole runs the steps about the change; both: an intent and a cause of drift change the same path.
-func (ev *evaluation) decideWhole(both bool) (conclusion, error) {
-	v, err := ev.first(changeSteps)
+func decideWhole(ev *evaluation, both bool) (conclusion, error) {
+	v, err := decideBy(ev, changeSteps)
 	v.Both = both
 	return conclusion{of: ev, Verdict: v}, err
 }
 
 // heldHalf of the change: what was held. It is the change itself where f is nil.
-func (ev *evaluation) heldHalf(f *facts.Facts) *evaluation {
+func heldHalf(ev *evaluation, f *facts.Facts) *evaluation {
 	class := ev.class
 	class.class = outcome.ClassDrift
 	out := &evaluation{Facts: ev.Facts, ctx: ev.ctx, shared: ev.shared, live: ev.live, deletion: ev.deletion, found: ev.found, class: class, half: half{held: true}}
@@ -83,7 +83,7 @@ func (ev *evaluation) heldHalf(f *facts.Facts) *evaluation {
 }
 
 // restHalf of the change: what is left without what was held.
-func (ev *evaluation) restHalf(f *facts.Facts) *evaluation {
+func restHalf(ev *evaluation, f *facts.Facts) *evaluation {
 	class := ev.class
 	class.id = f.Req.DifferenceID(ev.parent(), f.Changes)
 	return &evaluation{Facts: f, ctx: ev.ctx, shared: ev.shared, live: ev.live, deletion: ev.deletion, found: ev.found, class: class, half: half{whole: ev.Facts}}
@@ -93,27 +93,27 @@ func (ev *evaluation) restHalf(f *facts.Facts) *evaluation {
 // before, while the parent carries out an intent: refused, its controller would
 // report that it cannot, and never settle (KR-05-62). Once it has settled the change
 // is refused as any other drift. The composition function leaves out what is refused.
-func (ev *evaluation) putBack(held map[string]bool) (conclusion, error) {
-	whole := ev.heldHalf(nil)
-	out, err := whole.decideWhole(false)
+func putBack(ev *evaluation, held map[string]bool) (conclusion, error) {
+	whole := heldHalf(ev, nil)
+	out, err := decideWhole(whole, false)
 	out.warned = ev.warnings
 	if err != nil || out.Allowed || ev.Req.Actor != ActorUnknown || !ev.Separates() {
 		return out, err
 	}
-	withheld := whole.withheld(out.Verdict)
+	withheld := withheld(whole, out.Verdict)
 	f, err := ev.Without(ev.ctx, func(path string) bool { return held[path] })
 	if err != nil {
 		return conclusion{}, err
 	}
-	rest := ev.restHalf(f)
+	rest := restHalf(ev, f)
 	v := outcome.Allow(outcome.ClassNone, outcome.ReasonNoChange)
 	v.Withheld = withheld
 	return conclusion{of: rest, Verdict: v, warned: slices.Concat(ev.warnings, whole.warnings)}, nil
 }
 
-// join the decisions about the two halves of a change (KR-05-56). Where what was held is approved, the whole passes by its
+// joinParts the decisions about the two halves of a change (KR-05-56). Where what was held is approved, the whole passes by its
 // approval; where it is refused, the rest passes without it.
-func (ev *evaluation) join(parts mixed.Parts) (conclusion, error) {
+func joinParts(ev *evaluation, parts mixed.Parts) (conclusion, error) {
 	heldFacts, err := ev.Without(ev.ctx, func(path string) bool { return !parts.Held[path] })
 	if err != nil {
 		return conclusion{}, err
@@ -122,26 +122,26 @@ func (ev *evaluation) join(parts mixed.Parts) (conclusion, error) {
 	if err != nil {
 		return conclusion{}, err
 	}
-	return ev.joinHalves(ev.heldHalf(heldFacts), ev.restHalf(restFacts), len(parts.Both) > 0)
+	return joinHalves(ev, heldHalf(ev, heldFacts), restHalf(ev, restFacts), len(parts.Both) > 0)
 }
 
 // joinHalves decides about each half, and joins the decisions; both: an intent and a cause of drift change the same path.
-func (ev *evaluation) joinHalves(held, rest *evaluation, both bool) (conclusion, error) {
-	refused, err := held.first(changeSteps)
+func joinHalves(ev *evaluation, held, rest *evaluation, both bool) (conclusion, error) {
+	refused, err := decideBy(held, changeSteps)
 	if err != nil {
 		return conclusion{}, err
 	}
-	allowed, err := rest.first(changeSteps)
+	allowed, err := decideBy(rest, changeSteps)
 	if err != nil {
 		return conclusion{}, err
 	}
 	joined := mixed.Join(halfOf(refused), halfOf(allowed), mixed.Policy{Causes: ev.MixedCauses(), Separates: ev.Separates()})
 	var logged *Held
 	if refused.Reason == outcome.ReasonDriftLogged {
-		logged = held.decision(refused).Drift
+		logged = decisionOf(held, refused).Drift
 	}
 	if joined != mixed.Passes && refused.Allowed && allowed.Allowed { // a write claims one approval: this half passes with the next
-		r := held.driftRefusal()
+		r := driftRefusal(held)
 		refused = held.refuse(r)
 		refused.Suggestion = r.Suggestion
 	}
@@ -159,7 +159,7 @@ func (ev *evaluation) joinHalves(held, rest *evaluation, both bool) (conclusion,
 		allowed.Both, allowed.Logged = true, logged
 		return conclusion{of: ev, Verdict: allowed}, nil
 	case mixed.PassesWithoutHeld:
-		allowed.Withheld, allowed.Both = held.withheld(refused), both
+		allowed.Withheld, allowed.Both = withheld(held, refused), both
 		warned := ev.warnings
 		if ev.Req.Actor == ActorUnknown {
 			warned = slices.Concat(warned, held.warnings)
@@ -169,7 +169,7 @@ func (ev *evaluation) joinHalves(held, rest *evaluation, both bool) (conclusion,
 		return conclusion{of: rest, Verdict: allowed, warned: ev.warnings}, nil
 	}
 	if allowed.Allowed {
-		refused = held.withMixedCauses(refused)
+		refused = withMixedCauses(held, refused)
 	}
 	return conclusion{of: held, Verdict: refused, warned: ev.warnings}, nil
 }
@@ -180,8 +180,8 @@ func halfOf(v outcome.Verdict) mixed.Half {
 }
 
 // withheld is the refusal of a half without which the write passes, with the warning about it.
-func (ev *evaluation) withheld(v outcome.Verdict) *Decision {
-	d := ev.decision(v)
+func withheld(ev *evaluation, v outcome.Verdict) *Decision {
+	d := decisionOf(ev, v)
 	if d.Report != nil {
 		report := *d.Report
 		report.Separated = true
@@ -194,18 +194,18 @@ func (ev *evaluation) withheld(v outcome.Verdict) *Decision {
 }
 
 // withMixedCauses is the refusal of a change that has other changes beside what is held.
-func (ev *evaluation) withMixedCauses(v outcome.Verdict) outcome.Verdict {
+func withMixedCauses(ev *evaluation, v outcome.Verdict) outcome.Verdict {
 	if ev.Stale || v.Reason == outcome.ReasonRejected {
 		return v
 	}
-	r := ev.driftRefusal()
+	r := driftRefusal(ev)
 	r.Why += "; the same write has what the intent causes, and is refused as a whole (mixedCauses: Refuse)"
 	v.Message, v.Why = outcome.Message(ev.Facts, r), r.Why
 	return v
 }
 
 // withHeld completes a decision with what is held of the change, and with what is to be remembered.
-func (ev *evaluation) withHeld(v outcome.Verdict, d Decision) Decision {
+func withHeld(ev *evaluation, v outcome.Verdict, d Decision) Decision {
 	d.Before = ev.half.held && !d.Allowed
 	switch {
 	case d.Allowed && v.Withheld != nil:

@@ -16,9 +16,9 @@ func (ev *evaluation) refuse(r outcome.Refusal) outcome.Verdict {
 	return outcome.Refuse(ev.Facts, ev.effectiveClass(), r)
 }
 
-// decision by a verdict, before the edits of the object. What the verdict leaves open
+// decisionOf by a verdict, before the edits of the object. What the verdict leaves open
 // is that of the change, or of the deletion of its external resource.
-func (ev *evaluation) decision(v outcome.Verdict) Decision {
+func decisionOf(ev *evaluation, v outcome.Verdict) Decision {
 	d := v.Decision
 	d.Phase, d.Changes = ev.class.phase, ev.Changes
 	d.Mode, d.ID = cmp.Or(d.Mode, ev.Mode), cmp.Or(d.ID, ev.class.id, ev.deletion.Id)
@@ -27,5 +27,5 @@ func (ev *evaluation) decision(v outcome.Verdict) Decision {
 		d.Claim = cmp.Or(d.Claim, ev.deletion.Claim)
 		d.Orphans = ev.deletion.Orphans
 	}
-	return ev.withHeld(v, d)
+	return withHeld(ev, v, d)
 }

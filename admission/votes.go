@@ -25,8 +25,8 @@ func (ed *editor) ballot() *approval.Ballot {
 		Rules: set.HasRulesFor(ed.Req.Namespace), Stored: ed.stored}
 }
 
-// voted is the change as ApprovalRules see it.
-func (ev *evaluation) voted() []allowance.Change {
+// votedOn is the change as ApprovalRules see it.
+func votedOn(ev *evaluation) []allowance.Change {
 	if !ev.PolicySet().HasRules() {
 		return nil
 	}

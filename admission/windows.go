@@ -15,7 +15,7 @@ import (
 
 // inWindow is the verdict on a change that needs no approval: v while the windows of all ApprovalRules that apply to such
 // changes are open, or where the glass was broken for it; a refusal otherwise (KR-14-21).
-func (ev *evaluation) inWindow(a v1alpha1.AppliesTo, v outcome.Verdict) outcome.Verdict {
+func inWindow(ev *evaluation, a v1alpha1.AppliesTo, v outcome.Verdict) outcome.Verdict {
 	if !ev.PolicySet().HasRulesOf(a) {
 		return v
 	}
@@ -24,7 +24,7 @@ func (ev *evaluation) inWindow(a v1alpha1.AppliesTo, v outcome.Verdict) outcome.
 	if closed == "" {
 		return v
 	}
-	holder, set, q := ev.glassBox(rules)
+	holder, set, q := glassBox(ev, rules)
 	if m, ok := set.Approved(q); ok {
 		if ev.view() == nil {
 			return approve.ByOwn(v.Class, m, ev.class.id)
@@ -51,7 +51,7 @@ const afterWindow = "It needs no approval, and passes when it is tried again whi
 
 // glassBox is where a vote lets the change pass alone: the parent or, without one, the object itself as it is stored: a new
 // object has what its author wrote, and no vote. An approval that breaks no glass does not (KR-14-22).
-func (ev *evaluation) glassBox(rules allowance.Rules) (identity.Holder, approval.Set, approval.Query) {
+func glassBox(ev *evaluation, rules allowance.Rules) (identity.Holder, approval.Set, approval.Query) {
 	holder := identity.Holder{Kind: ev.Kind}
 	var set approval.Set
 	if view := ev.view(); view != nil {

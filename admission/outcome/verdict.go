@@ -35,6 +35,7 @@ func (v *Verdict) Passed() v1alpha1.Passed {
 // Warnings of a decision. Steps only add to them.
 type Warnings []string
 
+// Add appends warnings.
 func (w *Warnings) Add(text ...string) { *w = append(*w, text...) }
 
 // Claims reports whether the change passes by an approval that must be claimed.
@@ -77,11 +78,12 @@ const (
 	CodeInternal = 500
 )
 
+// Allow returns the verdict that a change of a class may pass.
 func Allow(class Class, r Reason) Verdict {
 	return Verdict{Decision: Decision{Allowed: true, Class: class, Reason: r}}
 }
 
-// Refuse is refuse for a given class. The code for Crossplane's apply differs: of a 403
+// Refuse returns the verdict that a change of a class may not pass (KR-05-23). The code for Crossplane's apply differs: of a 403
 // it gives up the whole composite (KR-05-24).
 func Refuse(f *facts.Facts, class Class, r Refusal) Verdict {
 	v := Verdict{Decision: Decision{Class: class, Reason: r.Reason, Code: r.Code, Message: Message(f, r), Why: r.Why, Approve: r.Approve}}
@@ -120,6 +122,7 @@ func what(f *facts.Facts) string {
 	return "changing " + change.Summary(f.Changes, 5) + " of " + ref
 }
 
+// Rejected returns the refusal of a change that a rejection on an object matches.
 func Rejected(ref parent.Ref, kind identity.Kind, r v1alpha1.Rejection) Refusal {
 	return Refusal{Code: 403, Reason: ReasonRejected, Why: identity.Rejected(ref, r),
 		Next: fmt.Sprintf("Remove the entry from annotation %s if that no longer holds: kubectl edit %s",
