@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kausality-io/function-kausality/admission/outcome"
-
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/allowance/expression"
 	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )

@@ -3,12 +3,10 @@ package admission
 import (
 	"cmp"
 
-	"github.com/kausality-io/function-kausality/admission/approve"
-
-	"github.com/kausality-io/function-kausality/admission/outcome"
-
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/approve"
 	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/outcome"
 )
 
 // build of the controller that makes the request; empty where it is unknown.

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
-
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"

@@ -5,9 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kausality-io/function-kausality/admission/outcome"
-
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"

@@ -6,16 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kausality-io/function-kausality/admission/outcome"
-
-	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
-	"github.com/kausality-io/function-kausality/admission/settings"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission/identity"
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )

@@ -6,11 +6,9 @@ import (
 	"slices"
 
 	"github.com/kausality-io/function-kausality/admission/actor"
-
-	"github.com/kausality-io/function-kausality/admission/outcome"
-
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"

@@ -4,15 +4,12 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/kausality-io/function-kausality/admission/actor"
-
-	"github.com/kausality-io/function-kausality/admission/outcome"
-
-	"github.com/kausality-io/function-kausality/admission/facts"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kausality-io/function-kausality/admission/actor"
+	"github.com/kausality-io/function-kausality/admission/facts"
 	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -29,7 +26,7 @@ func (ed *editor) authorize(changed []string) *outcome.Refusal {
 		if ed.byComposer() {
 			return nil
 		}
-		return actor.Authorize(ed.ctx, ed.evaluation.Facts, &ed.warnings, "changing annotation "+changed[i])
+		return actor.Authorize(ed.ctx, ed.evaluation.Facts, ed.warned(), "changing annotation "+changed[i])
 	}
 	what := ""
 	if field := ed.orphansFrom(); field != "" {
@@ -45,7 +42,7 @@ func (ed *editor) authorize(changed []string) *outcome.Refusal {
 	if by, err := ed.byParentsController(); by && err == nil {
 		return nil // an error leaves it to the right of the user
 	}
-	return actor.Authorize(ed.ctx, ed.evaluation.Facts, &ed.warnings, what)
+	return actor.Authorize(ed.ctx, ed.evaluation.Facts, ed.warned(), what)
 }
 
 // unlinksFrom is the field by which an update of a composite or Claim takes the composite

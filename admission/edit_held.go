@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/kausality-io/function-kausality/admission/facts"
-
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/kausality-io/function-kausality/admission/actor"
-
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"

@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kausality-io/function-kausality/admission/outcome"
-
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/verb"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )

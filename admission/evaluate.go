@@ -5,19 +5,15 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/kausality-io/function-kausality/admission/deletion"
-
-	"github.com/kausality-io/function-kausality/admission/approve"
-
-	"github.com/kausality-io/function-kausality/admission/outcome"
-
-	"github.com/kausality-io/function-kausality/admission/facts"
-
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/allowance/expression"
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/approve"
+	"github.com/kausality-io/function-kausality/admission/deletion"
+	"github.com/kausality-io/function-kausality/admission/facts"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
@@ -158,6 +154,9 @@ type evaluation struct {
 	warnings outcome.Warnings
 }
 
+// warned are the warnings, for decisions of other packages to add to.
+func (ev *evaluation) warned() *outcome.Warnings { return &ev.warnings }
+
 // decide by the steps. What needs a live recheck gets no edits.
 func (ev *evaluation) decide() (Decision, error) {
 	out, err := decideChange(ev)
@@ -218,13 +217,13 @@ func allowComponent(ev *evaluation) (outcome.Verdict, error) {
 
 // decideDeletion decides about what the object represents outside the cluster.
 func decideDeletion(ev *evaluation) (v outcome.Verdict, err error) {
-	v, ev.deletion, err = deletion.Decide(ev.ctx, ev.Facts, ev.live, &ev.warnings)
+	v, ev.deletion, err = deletion.Decide(ev.ctx, ev.Facts, ev.live, ev.warned())
 	return v, err
 }
 
 // keepFinalizer decides about the finalizer by which a provider deletes the external resource.
 func keepFinalizer(ev *evaluation) (outcome.Verdict, error) {
-	return deletion.KeepFinalizer(ev.ctx, ev.Facts, &ev.warnings)
+	return deletion.KeepFinalizer(ev.ctx, ev.Facts, ev.warned())
 }
 
 // refuseStaleCreation refuses a composed creation that carries the gate of an object that

@@ -5,11 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kausality-io/function-kausality/admission/outcome"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"

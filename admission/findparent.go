@@ -5,11 +5,9 @@ import (
 	"fmt"
 
 	"github.com/kausality-io/function-kausality/admission/actor"
-
-	"github.com/kausality-io/function-kausality/admission/outcome"
-
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"

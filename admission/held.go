@@ -5,13 +5,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kausality-io/function-kausality/admission/outcome"
-
-	"github.com/kausality-io/function-kausality/admission/facts"
-
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/facts"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mixed"
+	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 

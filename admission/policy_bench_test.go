@@ -6,15 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kausality-io/function-kausality/admission/outcome"
-
-	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
-
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/allowance/expression"
 	"github.com/kausality-io/function-kausality/admission/change"
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 

@@ -5,13 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kausality-io/function-kausality/admission/outcome"
-
-	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
-
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"

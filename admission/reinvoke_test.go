@@ -4,11 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kausality-io/function-kausality/admission/identity"
-	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
-
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )

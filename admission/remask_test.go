@@ -3,12 +3,10 @@ package admission
 import (
 	"testing"
 
-	"github.com/kausality-io/function-kausality/admission/outcome"
-
-	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
-
 	"github.com/google/go-cmp/cmp"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 

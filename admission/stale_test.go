@@ -3,10 +3,8 @@ package admission
 import (
 	"testing"
 
-	"github.com/kausality-io/function-kausality/admission/outcome"
-
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
-
+	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 

@@ -4,12 +4,10 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/kausality-io/function-kausality/admission/approve"
-
-	"github.com/kausality-io/function-kausality/admission/outcome"
-
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/approve"
+	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 

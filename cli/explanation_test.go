@@ -5,9 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kausality-io/function-kausality/admission/outcome"
-
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kausality-io/function-kausality/admission/outcome"
-
 	"github.com/crossplane/function-sdk-go/response"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
 	"github.com/kausality-io/function-kausality/fn/results"

@@ -12,18 +12,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kausality-io/function-kausality/admission/outcome"
-
-	admissionv1 "k8s.io/api/admission/v1"
-	kjson "k8s.io/apimachinery/pkg/util/json"
-	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
-
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	kjson "k8s.io/apimachinery/pkg/util/json"
+	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/webhook/settler"
 )
 
