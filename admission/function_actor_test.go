@@ -153,7 +153,7 @@ func exploreFunction(t *testing.T, found explored) (asked int) {
 // deadlines where the Composition wants nothing else, a new intent where it does.
 func exploreHolders(name, want string, o, desired *unstructured.Unstructured, one func(string, Pipeline)) {
 	mr := parent.Sum(o, parent.RoleManaged)
-	g := gating.Managed{MR: mr, Difference: external.Difference(o.Object)}
+	g := gating.Managed{MR: mr, Observed: gating.Observed{Difference: external.Difference(o.Object)}}
 	rests := want == "same" || strings.HasPrefix(want, "nothing")
 	for what, holder := range holdersFor(g) {
 		plain := strings.TrimSpace(what) == ""

@@ -195,7 +195,7 @@ func exploreGate(t *testing.T, found explored) (asked int) {
 			kind.Runtime = mask.RuntimeLegacy
 		}
 		g := gating.Managed{MR: mr, Kind: kind, Deadline: time.Hour, User: "gate",
-			Difference: external.Difference(o.Object), Comparable: external.Comparable(o.Object), Gone: strings.HasSuffix(name, "/gone")}
+			Observed: gating.Observed{Difference: external.Difference(o.Object), Comparable: external.Comparable(o.Object), Gone: strings.HasSuffix(name, "/gone")}}
 		for what, xr := range holdersFor(g) {
 			g.Holders = []identity.Holder{{State: mr, Kind: g.Kind}, {State: xr, Kind: newWorld().Kind(xr.GroupVersionKind)}}
 			for _, g.Mode = range []v1alpha1.Mode{v1alpha1.ModeEnforce, v1alpha1.ModeLog} {

@@ -202,9 +202,8 @@ func (m *model) gateStep(key string) {
 		return
 	}
 	s := m.sum(o)
-	g := gating.Managed{MR: s, Kind: m.kind, Mode: m.mode, Difference: external.Difference(o.Object), Comparable: external.Comparable(o.Object),
-		RequestedAt: identity.Annotation(o, v1alpha1.AnnotationKeyReconcileRequestedAt), Deadline: modelDeadline, User: fx.GateController.ID(), Now: m.gateNow()}
-	g.HandledAt, _, _ = unstructured.NestedString(o.Object, "status", "lastHandledReconcileAt")
+	g := gating.Managed{MR: s, Kind: m.kind, Mode: m.mode, Observed: gating.Observe(o, m.kind.SecretFields),
+		Deadline: modelDeadline, User: fx.GateController.ID(), Now: m.gateNow()}
 	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, e := range list {
 		if c := e.(map[string]any); c["type"] == "Synced" && c["status"] != "True" {

@@ -21,32 +21,15 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/admission"
-	"github.com/kausality-io/function-kausality/admission/change"
-	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
-	"github.com/kausality-io/function-kausality/admission/settings"
-	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // Object is what is kept of a watched object.
 type Object struct {
 	*parent.State
-	// External differences of an MR; nil for none, and for other kinds.
-	External []change.Change
-	// Comparable: the MR has both sides to compare.
-	Comparable bool
-	// Shown as in gating.Managed.
-	Shown map[string]string
-	// Inert: the provider makes no change for those differences.
-	Inert bool
-	// Gone: the provider reports that the external resource does not exist.
-	Gone bool
-	// SyncedMessage of an MR whose Synced condition is not True.
-	SyncedMessage string
-	// RequestedAt and HandledAt are the last reconcile request and the last
-	// that was handled, of an MR.
-	RequestedAt, HandledAt string
+	// External is what an MR shows of its external resource; zero for other kinds.
+	External gating.Observed
 	// ExternalName of an MR, as crossplane.io/external-name has it.
 	ExternalName string
 	// StatusDigest is that of the status, where States.DigestStatuses selects the object; else 0.
@@ -59,18 +42,9 @@ func (o *Object) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}
 }
 
-// Gating of an MR as it is, with what its policy sets in place of deadline and
-// closeTo. Mode, Holders, User and Now are left to the caller.
-func (o *Object) Gating(kind identity.Kind, s settings.Settings, deadline time.Duration, closeTo []v1alpha1.Verb) gating.Managed {
-	return gating.Managed{
-		MR: o.State, Kind: kind, Difference: o.External, Comparable: o.Comparable, Shown: o.Shown, Inert: o.Inert, Gone: o.Gone,
-		RequestedAt: o.RequestedAt, HandledAt: o.HandledAt, Deadline: deadline, CloseTo: closeTo,
-	}.Under(s)
-}
-
 // Blind is why external drift of an MR is unknown.
 func (o *Object) Blind() gating.UnknownDrift {
-	return gating.UnknownDriftOf(o.State, o.Comparable, o.Gone)
+	return gating.UnknownDriftOf(o.State, o.External.Comparable, o.External.Gone)
 }
 
 // liveTimeout bounds a read past the cache.
@@ -184,17 +158,11 @@ func (s *States) sum(o *unstructured.Unstructured) *Object {
 		out.StatusDigest = StatusDigest(o.Object)
 	}
 	if kind.ManagementPolicies {
-		out.External, out.Comparable = kind.SecretFields.Redact(external.Difference(o.Object)), external.Comparable(o.Object)
-		out.Shown = external.Digests(o.Object)
-		out.Inert = len(out.External) > 0 && external.Inert(o.Object)
-		out.SyncedMessage = external.SyncedMessage(o.Object)
-		out.Gone = external.Gone(out.SyncedMessage)
-		if mask.Refused(out.SyncedMessage) && !mask.Accepts(mask.RuntimeLegacy, out.ManagementPolicies) {
+		out.External = gating.Observe(o, kind.SecretFields)
+		if mask.Refused(out.External.SyncedMessage) && !mask.Accepts(mask.RuntimeLegacy, out.ManagementPolicies) {
 			s.kinds.refused(o.GroupVersionKind())
 		}
 		out.ExternalName = o.GetAnnotations()["crossplane.io/external-name"]
-		out.RequestedAt = o.GetAnnotations()[v1alpha1.AnnotationKeyReconcileRequestedAt]
-		out.HandledAt, _, _ = unstructured.NestedString(o.Object, "status", "lastHandledReconcileAt") // a status of another shape handles no requests
 	}
 	return out
 }

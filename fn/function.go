@@ -68,7 +68,9 @@ func (f *Function) run(ctx context.Context, log logging.Logger, req *fnv1.RunFun
 		return rsp
 	}
 	if req.GetObserved().GetComposite() == nil {
-		audit.Run(cfg.mode, f.now(), req, rsp)
+		now := f.now()
+		cfg.policies.Require(req, rsp, "")
+		audit.Run(cfg.mode, cfg.policies.InForce(req, false, now).Cluster, now, req, rsp)
 		return rsp
 	}
 	xr := ssa.Unstructured(ssa.Object(req.GetObserved().GetComposite().GetResource()))

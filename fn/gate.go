@@ -4,7 +4,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
-	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
@@ -133,12 +132,8 @@ func (r *run) gating(res *resource) gating.Managed {
 	if configured.Suspended { // nothing is refused, and the gate stays: not that of mode log
 		mode = r.policies.Mode(state, configured, r.cfg.mode)
 	}
-	return gating.Managed{
-		MR: state, Kind: r.world.Kind(mr.GroupVersionKind()), Mode: mode,
-		Difference: r.world.secrets.Redact(external.Difference(mr.Object)),
-		Comparable: external.Comparable(mr.Object), Shown: external.Digests(mr.Object), Inert: external.Inert(mr.Object),
-		Gone:     external.Gone(external.SyncedMessage(mr.Object)),
-		Policies: r.guarded, Holders: []identity.Holder{xr}, Covering: r.policies.Covering(state), Live: true,
-		Deadline: gating.DefaultDeadline, By: gating.MoverFunction, Now: r.now,
-	}.Under(configured)
+	g := gating.Of(state, r.world.Kind(mr.GroupVersionKind()), gating.Observe(mr, r.world.secrets), configured, gating.Defaults{})
+	g.Mode, g.Policies, g.Holders, g.Covering, g.Live = mode, r.guarded, []identity.Holder{xr}, r.policies.Covering(state), true
+	g.By, g.Now = gating.MoverFunction, r.now
+	return g
 }

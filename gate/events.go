@@ -81,7 +81,7 @@ func (c *Controller) count(o *cluster.Object, d gating.Decision) {
 func unknownAfter(o *cluster.Object, d gating.Decision) gating.UnknownDrift {
 	s := *o.State
 	s.ManagementPolicies = d.Policies
-	return gating.UnknownDriftOf(&s, o.Comparable, o.Gone)
+	return gating.UnknownDriftOf(&s, o.External.Comparable, o.External.Gone)
 }
 
 // eventOf a transition of a managed resource. The reasons are a contract: users filter
@@ -98,7 +98,7 @@ func (c *Controller) eventOf(o *cluster.Object, d gating.Decision) event {
 		return normal("GateRemoved", "The author's managementPolicies are restored: external changes are not gated any more.")
 	case d.Gate.Reason == v1alpha1.GateReasonRefused:
 		return normal("GateAdjusted", "The provider's runtime does not support the last set of managementPolicies; it is %v now.", d.Policies)
-	case d.Action == gating.ActionClose && d.Gate.Reason == v1alpha1.GateReasonExpired && o.Inert:
+	case d.Action == gating.ActionClose && d.Gate.Reason == v1alpha1.GateReasonExpired && o.External.Inert:
 		return warning("GateClosed", "The gate is closed (%s): the provider makes no change, although the external resource differs. "+
 			"Its approval is used up.", d.Gate.Reason)
 	case d.Action == gating.ActionClose && d.Gate.Reason == v1alpha1.GateReasonExpired:

@@ -93,7 +93,7 @@ func newCollector(c *cluster.Cluster, ctl *Controller) collector {
 			return ctl.externalStates.of(o.State.Ref)
 		}
 		s := c.Settings(o.State.Ref, o.State.Labels)
-		return externalState{differs: o.Gone || len(s.Relevant(o.External)) > 0, unknown: o.Blind()}
+		return externalState{differs: o.External.Gone || len(s.Relevant(o.External.Difference)) > 0, unknown: o.Blind()}
 	}}
 }
 

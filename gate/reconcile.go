@@ -80,8 +80,8 @@ func (c *Controller) gating(ctx context.Context, o *cluster.Object) (gating.Mana
 	if err != nil {
 		return gating.Managed{}, err
 	}
-	g := o.Gating(c.Cluster.Kinds.Kind(o.GroupVersionKind), c.Cluster.Settings(o.State.Ref, o.State.Labels), c.Deadline, c.CloseTo)
-	g.Difference = c.Ignore.Filter(o.GroupKind(), g.Difference)
+	g := gating.Of(o.State, c.Cluster.Kinds.Kind(o.GroupVersionKind), o.External, c.Cluster.Settings(o.State.Ref, o.State.Labels),
+		gating.Defaults{Deadline: c.Deadline, CloseTo: c.CloseTo, Ignore: c.Ignore})
 	g.Mode, g.CarryPendingDrift, g.User, g.Now, g.CreationGrace = mode, c.CarryPendingDrift, c.UserID, clock.Now(), c.CreationGrace
 	if c.Rules != nil {
 		g.Policies = c.Rules.Policies()

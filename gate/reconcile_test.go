@@ -20,7 +20,7 @@ func TestDecideLive(t *testing.T) {
 	actions := []gating.Action{gating.ActionNone, gating.ActionOpen, gating.ActionClose, gating.ActionInstall, gating.ActionRestore}
 	for _, action := range actions {
 		var live []bool
-		g := o.Gating(cl.Kinds.Kind(o.GroupVersionKind), c.Cluster.Settings(o.State.Ref, nil), 0, nil)
+		g := gating.Of(o.State, cl.Kinds.Kind(o.GroupVersionKind), o.External, c.Cluster.Settings(o.State.Ref, nil), gating.Defaults{})
 		d, err := c.decide(t.Context(), o, &g, func(g gating.Managed) gating.Decision {
 			live = append(live, g.Live)
 			if g.Live {

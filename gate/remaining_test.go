@@ -187,7 +187,7 @@ func TestWouldHold(t *testing.T) {
 	before := counted()
 	o.Generation, o.ManagementPolicies = 1, []string{"*"}
 	report := func(diff ...change.Change) time.Duration {
-		g := o.Gating(identity.Kind{ManagementPolicies: true}, settings.Settings{}, time.Hour, nil)
+		g := gating.Of(o.State, identity.Kind{ManagementPolicies: true}, o.External, settings.Settings{}, gating.Defaults{})
 		g.Mode, g.Difference, g.Comparable, g.Holders = v1alpha1.ModeLog, diff, true, []identity.Holder{{State: o.State}}
 		return c.reportRemaining(t.Context(), o, g, gating.Decision{})
 	}

@@ -139,7 +139,7 @@ func (c *Controller) report(ctx context.Context, o *cluster.Object, g gating.Man
 		return false, fmt.Errorf("cannot list drifts: %w", err)
 	}
 	counted := *o
-	counted.External = g.Difference // without what is ignored
+	counted.External.Difference = g.Difference // without what is ignored
 	for i := range list.Items {
 		have := &list.Items[i]
 		if have.Status.Phase != v1alpha1.DriftDetected {
@@ -179,7 +179,7 @@ func resolution(have *v1alpha1.Drift, o *cluster.Object, d gating.Decision) stri
 	switch {
 	case d.Action == gating.ActionOpen && d.Gate.Digest == have.Spec.ID, gate.Digest == have.Spec.ID:
 		return settling.WhyApproved
-	case len(o.External) == 0 && !o.Gone:
+	case len(o.External.Difference) == 0 && !o.External.Gone:
 		return "the external resource is as it should be"
 	}
 	return "the difference is another one now"

@@ -94,7 +94,7 @@ func TestSameDecisions(t *testing.T) {
 func TestResolution(t *testing.T) {
 	have := &v1alpha1.Drift{Spec: v1alpha1.DriftSpec{ID: "id1"}}
 	differs := objectWith(nil)
-	differs.External = []change.Change{{Path: "spec.forProvider.size"}}
+	differs.External.Difference = []change.Change{{Path: "spec.forProvider.size"}}
 	shown := objectWith(map[string]string{v1alpha1.AnnotationKeyGate: `{"state":"closed","at":null,"digest":"id1"}`})
 	opening := gating.Decision{Action: gating.ActionOpen, Gate: v1alpha1.Gate{Digest: "id1"}}
 	for want, got := range map[string]string{

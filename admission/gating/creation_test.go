@@ -23,7 +23,7 @@ func TestCreationGrace(t *testing.T) {
 			Annotations: map[string]string{v1alpha1.AnnotationKeyManagementPolicies: `["*"]`, v1alpha1.AnnotationKeyGate: mask.FormatGate(gate)},
 			Conditions: []parent.Condition{{Type: "Synced", Status: metav1.ConditionTrue, ObservedGeneration: 1},
 				{Type: "Ready", Status: metav1.ConditionTrue, LastTransitionTime: ready}}}
-		return Managed{MR: s, Mode: v1alpha1.ModeEnforce, Comparable: true, Deadline: time.Hour, Now: now, Live: true, CreationGrace: grace,
+		return Managed{MR: s, Mode: v1alpha1.ModeEnforce, Observed: Observed{Comparable: true}, Deadline: time.Hour, Now: now, Live: true, CreationGrace: grace,
 			Holders: []identity.Holder{{State: s}}}
 	}
 	creates := []v1alpha1.Verb{v1alpha1.VerbCreate, v1alpha1.VerbUpdate}

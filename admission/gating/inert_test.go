@@ -29,9 +29,10 @@ func TestNoChange(t *testing.T) {
 		s := &parent.State{Role: parent.RoleManaged, Generation: 3, ManagementPolicies: policies,
 			Annotations: map[string]string{v1alpha1.AnnotationKeyManagementPolicies: `["*"]`, v1alpha1.AnnotationKeyGate: gate(state)},
 			Conditions:  []parent.Condition{{Type: "Synced", Status: metav1.ConditionTrue, ObservedGeneration: synced}}}
-		return Managed{MR: s, Mode: v1alpha1.ModeEnforce, Comparable: true, Inert: true, Deadline: time.Hour, Now: now, Live: true,
-			Difference: []change.Change{{Path: "spec.forProvider.manifest.data.a", Verb: change.Mutate, Old: "99", New: "11"}},
-			Holders:    []identity.Holder{{State: s}}}
+		return Managed{MR: s, Mode: v1alpha1.ModeEnforce, Deadline: time.Hour, Now: now, Live: true,
+			Observed: Observed{Comparable: true, Inert: true,
+				Difference: []change.Change{{Path: "spec.forProvider.manifest.data.a", Verb: change.Mutate, Old: "99", New: "11"}}},
+			Holders: []identity.Holder{{State: s}}}
 	}
 	if d := managed(v1alpha1.GateOpen, 3).Decide(); d.Action != ActionClose || d.Gate.Reason != v1alpha1.GateReasonExpired {
 		t.Errorf("it has observed the opening: %s %+v %s", d.Action, d.Gate, d.Why)

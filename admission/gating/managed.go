@@ -8,12 +8,10 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
-	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
-	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -41,18 +39,7 @@ type Managed struct {
 	MR   *parent.State
 	Kind identity.Kind
 	Mode v1alpha1.Mode
-	// Difference of the external resource; nil for none.
-	Difference []change.Change
-	// Comparable: the MR has both sides to compare.
-	Comparable bool
-	// Shown: digests of what identifies the external state where the MR is not Comparable (external.Digests).
-	Shown map[string]string
-	// Inert: the provider makes no change for the Difference.
-	Inert bool
-	// Gone: the provider reports that the external resource does not exist.
-	Gone bool
-	// RequestedAt and HandledAt: the last reconcile request and its echo.
-	RequestedAt, HandledAt string
+	Observed
 	// Holders of approvals, nearest first: the MR, its XR, its Claim.
 	Holders []identity.Holder
 	// Covering is what may freeze the managed resource from outside, where it is none of the Holders.
@@ -79,18 +66,6 @@ type Managed struct {
 	// User hash of the gate controller, for claims.
 	User string
 	Now  time.Time
-}
-
-// Under the policy that covers the managed resource: what it sets takes precedence.
-func (g Managed) Under(s settings.Settings) Managed {
-	if s.Deadline > 0 {
-		g.Deadline = s.Deadline
-	}
-	if s.HasCloseTo {
-		g.CloseTo = s.CloseTo
-	}
-	g.Difference, g.Suspended = s.Relevant(g.Difference), s.Suspended
-	return g
 }
 
 // DefaultCreationGrace is for how long the gate of a creation stays open once the managed resource is Ready.

@@ -23,7 +23,7 @@ import (
 func gatingOf(mr, xr *unstructured.Unstructured) Managed {
 	s := parent.Sum(mr, parent.RoleManaged)
 	g := Managed{MR: s, Kind: fx.KindOf(mr.GroupVersionKind().GroupKind()), Mode: v1alpha1.ModeEnforce, Deadline: time.Hour, User: "gate", Now: fx.Noon,
-		Difference: external.Difference(mr.Object), Comparable: external.Comparable(mr.Object)}
+		Observed: Observed{Difference: external.Difference(mr.Object), Comparable: external.Comparable(mr.Object)}}
 	g.Holders = []identity.Holder{{State: s, Kind: g.Kind}}
 	if xr != nil {
 		g.Holders = append(g.Holders, identity.Holder{State: parent.Sum(xr, parent.RoleComposite), Kind: fx.KindOf(xr.GroupVersionKind().GroupKind())})

@@ -41,8 +41,8 @@ func TestResume(t *testing.T) {
 	managed := func(gate v1alpha1.Gate, fields ...string) Managed {
 		s := &parent.State{Role: parent.RoleManaged, Generation: 4, ManagementPolicies: []string{"Observe"}, External: external("bucket"),
 			Annotations: map[string]string{v1alpha1.AnnotationKeyManagementPolicies: `["*"]`, v1alpha1.AnnotationKeyGate: mask.FormatGate(gate)}}
-		return Managed{MR: s, Mode: v1alpha1.ModeEnforce, Comparable: true, Deadline: time.Hour, Now: now, Live: true,
-			Difference: differs(fields...), Holders: []identity.Holder{{State: s}}}
+		return Managed{MR: s, Mode: v1alpha1.ModeEnforce, Deadline: time.Hour, Now: now, Live: true,
+			Observed: Observed{Comparable: true, Difference: differs(fields...)}, Holders: []identity.Holder{{State: s}}}
 	}
 	opens := func(g Managed, want ...string) {
 		t.Helper()

@@ -18,11 +18,11 @@ func TestManagedGaps(t *testing.T) {
 		return map[string]string{v1alpha1.AnnotationKeyManagementPolicies: `["*"]`, v1alpha1.AnnotationKeyGate: gate}
 	}
 	mr := func(policies []string, annotations map[string]string) *cluster.Object {
-		return &cluster.Object{State: &parent.State{Role: parent.RoleManaged, ManagementPolicies: policies, Annotations: annotations}, Comparable: true}
+		return &cluster.Object{State: &parent.State{Role: parent.RoleManaged, ManagementPolicies: policies, Annotations: annotations}, External: gating.Observed{Comparable: true}}
 	}
 	blind, gone, paused := mr([]string{"Observe"}, masked(`{"state":"closed"}`)), mr([]string{"Observe"}, masked(`{"state":"closed"}`)), mr([]string{"*"}, nil)
-	blind.Comparable = false
-	gone.Comparable, gone.Gone = false, true
+	blind.External.Comparable = false
+	gone.External.Comparable, gone.External.Gone = false, true
 	paused.Paused = true
 	cases := map[string]struct {
 		reason string

@@ -63,7 +63,7 @@ func (i *Inspector) gate(ctx context.Context, obj *cluster.Object, mode v1alpha1
 	if err != nil {
 		return nil, err
 	}
-	g := obj.Gating(kind, own, i.options.Deadline, nil)
+	g := gating.Of(obj.State, kind, obj.External, own, gating.Defaults{Deadline: i.options.Deadline})
 	g.Policies = set
 	g.Mode, g.Holders, g.Live, g.User, g.Now = mode, holders, true, i.User.ID(), i.options.Now()
 	d := g.Decide()
@@ -76,7 +76,7 @@ func (i *Inspector) gate(ctx context.Context, obj *cluster.Object, mode v1alpha1
 	return &Gate{
 		State: stored.State, Transition: stored, Policies: obj.ManagementPolicies,
 		Author: mask.AuthorOf(obj.Annotations, obj.ManagementPolicies), Next: d.Action, Why: d.Why,
-		Difference: change.Fields(own.Relevant(obj.External), maxFields), Gone: obj.Gone, Blind: obj.Blind(),
+		Difference: change.Fields(own.Relevant(obj.External.Difference), maxFields), Gone: obj.External.Gone, Blind: obj.Blind(),
 		Withheld: withheld != nil,
 	}, nil
 }

@@ -19,14 +19,15 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
 	"github.com/kausality-io/function-kausality/fn/offline"
+	"github.com/kausality-io/function-kausality/fn/policies"
 	"github.com/kausality-io/function-kausality/fn/results"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 // Run audits the required objects of a request and writes the report to the
-// response. mode is that of the Input.
-func Run(mode v1alpha1.Mode, now time.Time, req *fnv1.RunFunctionRequest, rsp *fnv1.RunFunctionResponse) {
-	a := auditor{mode: mode, now: now, states: map[string]*parent.State{}, notes: map[string]offline.Note{}}
+// response. mode is that of the Input, configured what the cluster configures.
+func Run(mode v1alpha1.Mode, configured policies.Cluster, now time.Time, req *fnv1.RunFunctionRequest, rsp *fnv1.RunFunctionResponse) {
+	a := auditor{mode: mode, configured: configured, now: now, states: map[string]*parent.State{}, notes: map[string]offline.Note{}}
 	out := a.audit(objectsOf(req))
 	raw, err := json.Marshal(out)
 	if err == nil {
@@ -65,6 +66,9 @@ func objectsOf(req *fnv1.RunFunctionRequest) []*unstructured.Unstructured {
 	byKey := map[string]*unstructured.Unstructured{}
 	for _, group := range []map[string]*fnv1.Resources{req.GetExtraResources(), req.GetRequiredResources()} { //nolint:staticcheck // What older Crossplanes send.
 		for _, name := range slices.Sorted(maps.Keys(group)) {
+			if policies.Requires(name) { // not the user's
+				continue
+			}
 			for _, item := range group[name].GetItems() {
 				if u := ssa.Unstructured(ssa.Object(item.GetResource())); u != nil {
 					byKey[strings.Join([]string{u.GroupVersionKind().String(), u.GetNamespace(), u.GetName()}, "\x00")] = u
@@ -81,8 +85,9 @@ func objectsOf(req *fnv1.RunFunctionRequest) []*unstructured.Unstructured {
 
 // auditor of the objects of one request.
 type auditor struct {
-	mode v1alpha1.Mode
-	now  time.Time
+	mode       v1alpha1.Mode
+	configured policies.Cluster
+	now        time.Time
 	// states of all objects by UID, to find parents.
 	states map[string]*parent.State
 	// notes of composites by UID, as their composed resources carry them.

@@ -31,7 +31,7 @@ func (a *auditor) look(o *unstructured.Unstructured, s *parent.State) input.Audi
 	intent, recorded := trace.Intent(s)
 	out := input.Audited{
 		APIVersion: apiVersion, Kind: kind, Namespace: s.Namespace, Name: s.Name,
-		Phase: string(settling.Phase(s, a.note(o).Generation)), Initiator: p.Initiator, Origin: p.Origin, IntentGeneration: intent.Generation,
+		Phase: string(settling.Phase(s, a.note(o).Generation, a.configured.Initialized(s.GroupKind())...)), Initiator: p.Initiator, Origin: p.Origin, IntentGeneration: intent.Generation,
 		Gate: string(mask.ParseGate(s.Annotations).State),
 	}
 	set := approval.ParseAt(s.Annotations, a.now)
@@ -119,7 +119,7 @@ func (a *auditor) gated(o *unstructured.Unstructured, s *parent.State) (out []in
 		out = append(out, input.Finding{Reason: input.FindingUngated,
 			Message: "nothing keeps the provider from changing its external resource: webhook and gate, or gate.managementPolicies: Managed in " +
 				"the function's Input, would"})
-	case gate.State == v1alpha1.GateOpen && a.now.Sub(gate.At.Time) > gating.DefaultDeadline:
+	case a.gating(o, s).Expired(gate):
 		out = append(out, input.Finding{Reason: input.FindingUnconfirmed,
 			Message: fmt.Sprintf("its gate has been open since %s, and the provider has not confirmed the change", gate.At.UTC().Format(time.RFC3339))})
 	case gate.State == v1alpha1.GateClosed && gate.Reason == v1alpha1.GateReasonExpired:
@@ -128,23 +128,28 @@ func (a *auditor) gated(o *unstructured.Unstructured, s *parent.State) (out []in
 	return append(out, a.outside(o, s, masked)...)
 }
 
+// gating is the question about the gate of an MR, whatever the mode is.
+func (a *auditor) gating(o *unstructured.Unstructured, s *parent.State) gating.Managed {
+	kind := identity.Kind{Role: parent.RoleManaged, ManagementPolicies: true}
+	configured := a.configured.Settings(s.Ref, s.Labels)
+	g := gating.Of(s, kind, gating.Observe(o, configured.SecretFields), configured, gating.Defaults{})
+	g.Mode, g.Now, g.Holders = v1alpha1.ModeEnforce, a.now, []identity.Holder{{State: s, Kind: kind}}
+	if p := a.states[string(s.Parent.UID)]; p != nil {
+		g.Holders = append(g.Holders, identity.Holder{State: p, Kind: identity.Kind{Role: p.Role}})
+	}
+	return g
+}
+
 // outside of Kubernetes: the external resource as the provider reports it (KR-08-01).
 func (a *auditor) outside(o *unstructured.Unstructured, s *parent.State, masked bool) []input.Finding {
-	diff := external.Difference(o.Object)
-	if len(diff) == 0 && !external.Comparable(o.Object) {
+	g := a.gating(o, s)
+	diff := g.Difference
+	if len(diff) == 0 && !g.Comparable {
 		return []input.Finding{{Reason: input.FindingExternalUnknown,
 			Message: "spec.forProvider and status.atProvider cannot be compared, so a change of the external resource goes unnoticed"}}
 	}
 	if len(diff) == 0 {
 		return nil
-	}
-	kind := identity.Kind{Role: parent.RoleManaged, ManagementPolicies: true}
-	g := gating.Managed{
-		MR: s, Kind: kind, Mode: v1alpha1.ModeEnforce, Difference: diff, Comparable: true, Deadline: gating.DefaultDeadline, Now: a.now,
-		Holders: []identity.Holder{{State: s, Kind: kind}},
-	}
-	if p := a.states[string(s.Parent.UID)]; p != nil {
-		g.Holders = append(g.Holders, identity.Holder{State: p, Kind: identity.Kind{Role: p.Role}})
 	}
 	if d := g.Decide().Drift; d != nil && masked {
 		return []input.Finding{{Reason: input.FindingExternalDrift, Message: gating.ExplainDifference(d.Difference), Approve: d.SuggestedApproval}}

@@ -120,8 +120,8 @@ func single(req *fnv1.RunFunctionRequest, name string) *unstructured.Unstructure
 	return &unstructured.Unstructured{Object: ssa.Object(items[0].GetResource())}
 }
 
-// namespacesOf the composite and of what it composes, as it is and as it is wanted,
-// sorted; the first maxNamespaces of them.
+// namespacesOf the composite and of what it composes, as it is and as it is wanted, and of the
+// objects that the pipeline requires, sorted; the first maxNamespaces of them.
 func namespacesOf(req *fnv1.RunFunctionRequest) []string {
 	found := map[string]bool{}
 	add := func(r *fnv1.Resource) {
@@ -134,6 +134,15 @@ func namespacesOf(req *fnv1.RunFunctionRequest) []string {
 	for _, resources := range []map[string]*fnv1.Resource{req.GetObserved().GetResources(), req.GetDesired().GetResources()} {
 		for _, r := range resources {
 			add(r)
+		}
+	}
+	if req.GetObserved().GetComposite() == nil { // an Operation is about what it requires
+		for name, group := range req.GetRequiredResources() {
+			for _, r := range group.GetItems() {
+				if !Requires(name) {
+					add(r)
+				}
+			}
 		}
 	}
 	out := slices.Sorted(maps.Keys(found))

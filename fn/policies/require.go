@@ -3,6 +3,7 @@ package policies
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"github.com/crossplane/function-sdk-go/request"
@@ -33,6 +34,9 @@ const (
 	RequirementRevision      = "kausality.io/composition-revision"
 	RequirementFunctions     = "kausality.io/function-revisions"
 )
+
+// Requires reports whether a requirement of that name is one of this package.
+func Requires(name string) bool { return strings.HasPrefix(name, v1alpha1.Group+"/") }
 
 // fetchable is a kind of policies.
 type fetchable struct {
