@@ -2,7 +2,6 @@ package fn
 
 import (
 	"fmt"
-	"slices"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -13,6 +12,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/fn/carry"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
@@ -50,55 +50,15 @@ func (r *run) carrierOf(res *resource, p external.Provenance) (c carrier, ok boo
 	gk, wanted := kindOf(res.desired), forProvider(res.desired)
 	switch {
 	case external.TakesTags(gk, wanted, forProvider(res.current())):
-		c = carrier{"tags", r.cfg.tags, withTags(p.Tags()), hasTags}
+		c = carrier{"tags", r.cfg.tags, carry.WithTags(p.Tags()), carry.HasTags}
 		ok = ssa.Child(wanted, c.field) != nil
 	case external.TakesEnv(gk):
-		c = carrier{"env", r.cfg.env, withEnv(p.Env()), hasEnv}
+		c = carrier{"env", r.cfg.env, carry.WithEnv(p.Env()), carry.HasEnv}
 		_, ok = wanted[c.field].([]any)
 	default:
 		return c, false
 	}
 	return c, ok || wanted[c.field] == nil
-}
-
-func withTags(next map[string]string) func(desired, observed any, accepted bool) (any, error) {
-	return func(desired, observed any, accepted bool) (any, error) {
-		d, _ := desired.(map[string]any)
-		o, _ := observed.(map[string]any)
-		tags, err := external.WithTags(d, o, next, accepted)
-		switch {
-		case tags != nil:
-			return tags, err
-		case desired != nil:
-			return map[string]any{}, err
-		}
-		return nil, err
-	}
-}
-
-// hasTags: WithTags removes some.
-func hasTags(value any) bool {
-	tags, _ := value.(map[string]any)
-	others, _ := external.WithTags(tags, nil, nil, false)
-	return len(others) < len(tags)
-}
-
-func withEnv(next []external.Variable) func(desired, observed any, accepted bool) (any, error) {
-	return func(desired, observed any, accepted bool) (any, error) {
-		d, _ := desired.([]any)
-		o, _ := observed.([]any)
-		env := external.WithEnv(d, o, next, accepted)
-		if env == nil && desired == nil {
-			return nil, nil //nolint:nilnil // No field is no error.
-		}
-		return slices.Concat([]any{}, env), nil
-	}
-}
-
-// hasEnv: WithEnv removes some.
-func hasEnv(value any) bool {
-	env, _ := value.([]any)
-	return len(external.WithEnv(env, nil, nil, true)) < len(env)
 }
 
 // carry provenance in what is wanted of a resource. Where the Input does not

@@ -144,7 +144,7 @@ func (r *run) condition(all report, warnings []warning) {
 	for _, w := range warnings {
 		lines = append(lines, results.Cut(w.Text, maxLine))
 	}
-	lines = joined(all.outside, lines) // those of an earlier step as well
+	lines = results.Joined(all.outside, lines) // those of an earlier step as well
 	response.ConditionTrue(r.rsp, v1alpha1.ConditionKausality, v1alpha1.ConditionReasonAllowed).WithMessage(message(lines, note)).TargetComposite()
 }
 
@@ -193,62 +193,31 @@ func earlier(context *structpb.Struct) report {
 	case v1alpha1.ConditionReasonHeld, v1alpha1.ConditionReasonFrozen:
 		p.reason = reason
 	}
-	p.lines, p.outside = texts(fields["resources"]), texts(fields["outside"])
+	p.lines, p.outside = results.Texts(fields["resources"]), results.Texts(fields["outside"])
 	return p
-}
-
-// texts of a list; nil for anything else.
-func texts(v *structpb.Value) (out []string) {
-	for _, e := range v.GetListValue().GetValues() {
-		out = append(out, e.GetStringValue())
-	}
-	return out
-}
-
-// joined lists, each line once; nil for none.
-func joined(a, b []string) []string {
-	if len(a) == 0 {
-		return b
-	}
-	out := slices.Clone(a)
-	for _, l := range b {
-		if !slices.Contains(a, l) {
-			out = append(out, l)
-		}
-	}
-	return out
 }
 
 // after an earlier report: the two together, each line once.
 func (p report) after(before report) report {
-	p.outside = joined(before.outside, p.outside)
+	p.outside = results.Joined(before.outside, p.outside)
 	if before.reason == v1alpha1.ConditionReasonAllowed {
 		return p
 	}
 	if p.reason != v1alpha1.ConditionReasonFrozen {
 		p.reason = before.reason
 	}
-	p.lines = joined(before.lines, p.lines)
+	p.lines = results.Joined(before.lines, p.lines)
 	return p
 }
 
 // toContext adds the report to the context of the pipeline, for later steps.
 func (p report) toContext(context *structpb.Struct) *structpb.Struct {
-	fields := map[string]*structpb.Value{"reason": ssa.StringOf(p.reason), "resources": listOf(p.lines)}
+	fields := map[string]*structpb.Value{"reason": ssa.StringOf(p.reason), "resources": results.ListOf(p.lines)}
 	if len(p.outside) > 0 {
-		fields["outside"] = listOf(p.outside)
+		fields["outside"] = results.ListOf(p.outside)
 	}
 	if len(p.creations) > 0 {
 		fields["creations"] = ssa.StringOf(creationsString(p.creations))
 	}
 	return &structpb.Struct{Fields: ssa.With(context.GetFields(), ssa.StructOf(fields), contextKey)}
-}
-
-// listOf texts.
-func listOf(texts []string) *structpb.Value {
-	out := make([]*structpb.Value, 0, len(texts))
-	for _, t := range texts {
-		out = append(out, ssa.StringOf(t))
-	}
-	return ssa.ListOf(out)
 }

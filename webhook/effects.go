@@ -16,6 +16,7 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/drift"
 	"github.com/kausality-io/function-kausality/records"
+	"github.com/kausality-io/function-kausality/webhook/review"
 	"github.com/kausality-io/function-kausality/webhook/stored"
 )
 
@@ -50,7 +51,7 @@ func (h *Handler) report(req *admission.Request, r *admission.Report, passes, lo
 		return
 	}
 	h.Reporter.Enqueue(drift.Item{
-		Report: r, Request: reportRequest(req), Stored: stored.Still(h.Cluster, req, passes), Logged: logged,
+		Report: r, Request: review.ReportRequest(req), Stored: stored.Still(h.Cluster, req, passes), Logged: logged,
 	})
 }
 
@@ -90,22 +91,22 @@ type StatusHandler struct{ *Handler }
 
 // answer the body of one review of a status write.
 func (h StatusHandler) answer(ctx context.Context, body []byte) (resp ctrl.Response) {
-	r, err := decode(body, h.Memory.Now())
+	r, err := review.Decode(body, h.Memory.Now())
 	if err != nil {
-		return complete(unread(err, http.StatusBadRequest, h.Log), r.uid)
+		return review.Complete(review.Unread(err, http.StatusBadRequest, h.Log), r.Uid)
 	}
 	resp = ctrl.Allowed("")
 	defer func() {
 		if p := recover(); p != nil {
 			h.Log.Error(fmt.Errorf("panic: %v", p), "cannot note the writer of a status", "stack", string(debug.Stack()))
 		}
-		resp = complete(resp, r.uid)
+		resp = review.Complete(resp, r.Uid)
 	}()
-	req := r.req
+	req := r.Req
 	if req.Operation != admission.Update {
 		return resp
 	}
-	resp.Patches = append(patches(req, admission.KeepMetadata(req)), h.dropCondition(ctx, req)...)
+	resp.Patches = append(review.Patches(req, admission.KeepMetadata(req)), h.dropCondition(ctx, req)...)
 	if !req.DryRun && h.StatusReviewed != nil {
 		h.StatusReviewed(req)
 	}

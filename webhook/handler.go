@@ -27,6 +27,7 @@ import (
 	"github.com/kausality-io/function-kausality/telemetry"
 	"github.com/kausality-io/function-kausality/webhook/builds"
 	"github.com/kausality-io/function-kausality/webhook/orphans"
+	"github.com/kausality-io/function-kausality/webhook/review"
 	"github.com/kausality-io/function-kausality/webhook/settler"
 	"github.com/kausality-io/function-kausality/webhook/stored"
 )
@@ -64,25 +65,25 @@ const maxClaimTries = 4
 func (h *Handler) answer(ctx context.Context, body []byte) (resp ctrl.Response) {
 	started := time.Now()
 	ctx, span := telemetry.Span(ctx, "admission")
-	r, read := &review{req: &admission.Request{}}, false
+	r, read := &review.Review{Req: &admission.Request{}}, false
 	d := admission.Decision{Mode: h.Evaluator.Options.DefaultMode}
 	defer func() {
 		if p := recover(); p != nil {
 			h.Log.Error(fmt.Errorf("panic: %v", p), "cannot decide", "stack", string(debug.Stack()))
-			resp = h.failed(h.expectedMode(r.req), fmt.Errorf("internal error: %v", p))
+			resp = h.failed(h.expectedMode(r.Req), fmt.Errorf("internal error: %v", p))
 		}
-		resp = complete(resp, r.uid)
+		resp = review.Complete(resp, r.Uid)
 		if read {
-			observe(h.label(r.req), d, resp, time.Since(started))
+			observe(h.label(r.Req), d, resp, time.Since(started))
 		}
-		telemetry.End(span, nil, "kind", r.kind, "operation", string(r.req.Operation), "class", string(d.Class), "reason", string(d.Reason), "mode", string(d.Mode))
+		telemetry.End(span, nil, "kind", r.Kind, "operation", string(r.Req.Operation), "class", string(d.Class), "reason", string(d.Reason), "mode", string(d.Mode))
 	}()
 	var err error
-	if r, err = decode(body, clock.Now()); err != nil {
-		return unread(err, http.StatusBadRequest, h.Log)
+	if r, err = review.Decode(body, clock.Now()); err != nil {
+		return review.Unread(err, http.StatusBadRequest, h.Log)
 	}
 	read = true
-	req := r.req
+	req := r.Req
 	if d, err = h.decideOn(ctx, r); err != nil {
 		if d.Mode == "" { // the error came before it was read
 			d.Mode = h.expectedMode(req)
@@ -105,7 +106,7 @@ func (h *Handler) answer(ctx context.Context, body []byte) (resp ctrl.Response) 
 		}
 		h.effects(req, d)
 	}
-	return respond(req, d)
+	return review.Respond(req, d)
 }
 
 // label of a request's kind in metrics. Any client that reaches the port can name
@@ -118,8 +119,8 @@ func (h *Handler) label(req *admission.Request) string {
 }
 
 // decideOn the object that a review is about.
-func (h *Handler) decideOn(ctx context.Context, r *review) (admission.Decision, error) {
-	req := r.req
+func (h *Handler) decideOn(ctx context.Context, r *review.Review) (admission.Decision, error) {
+	req := r.Req
 	if req.Subresource == admission.SubresourceScale {
 		gone, err := h.scaling(ctx, r)
 		if gone || err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/webhook/review"
 	"github.com/kausality-io/function-kausality/webhook/settler"
 )
 
@@ -95,7 +96,7 @@ func BenchmarkHandle(b *testing.B) {
 func BenchmarkServed(b *testing.B) {
 	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory()}
 	body := update(b, thing(1), thing(2))
-	handler := served(h.answer, newInflight(), logr.Discard())
+	handler := review.Served(h.answer, review.NewInflight(), logr.Discard())
 	b.ReportAllocs()
 	done := make(chan *httptest.ResponseRecorder)
 	for b.Loop() {

@@ -13,6 +13,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/webhook/review"
 )
 
 // TestKept covers KR-05-62: the patches make of the object that arrives what passes, with its edits, whatever is put back.
@@ -43,7 +44,7 @@ func TestKept(t *testing.T) {
 			object, mode := read(tc.object), "m"
 			req := &admission.Request{Operation: admission.Update, Object: object}
 			d := admission.Decision{Allowed: true, Rest: read(tc.rest), Annotations: map[string]*string{"kausality.io/trace": &mode}}
-			ops, err := json.Marshal(patches(req, d))
+			ops, err := json.Marshal(review.Patches(req, d))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/webhook/review"
 	"github.com/kausality-io/function-kausality/webhook/settler"
 )
 
@@ -36,7 +37,7 @@ func TestGreatReview(t *testing.T) {
 	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard()}
 	for _, n := range []int{700_000, 3 << 20} {
 		body := update(t, configMap(n), configMap(n-1))
-		if len(body) < 12*n || len(body) > maxReview {
+		if len(body) < 12*n || len(body) > review.MaxReview {
 			t.Fatalf("the review has %d bytes", len(body))
 		}
 		if resp := post(t, h.answer, body, ""); !resp.Allowed || resp.UID == "" {
@@ -48,9 +49,9 @@ func TestGreatReview(t *testing.T) {
 // TestInflight: reviews wait for the memory of earlier ones, in time for the API server to learn of it; small ones do
 // not wait for large ones (KR-13-28).
 func TestInflight(t *testing.T) {
-	limits, begun, end := newInflight(), make(chan bool), make(chan bool)
-	slow := served(func(context.Context, []byte) ctrl.Response { begun <- true; <-end; return ctrl.Allowed("") }, limits, logr.Discard())
-	fast := served(func(context.Context, []byte) ctrl.Response { return ctrl.Allowed("") }, limits, logr.Discard())
+	limits, begun, end := review.NewInflight(), make(chan bool), make(chan bool)
+	slow := review.Served(func(context.Context, []byte) ctrl.Response { begun <- true; <-end; return ctrl.Allowed("") }, limits, logr.Discard())
+	fast := review.Served(func(context.Context, []byte) ctrl.Response { return ctrl.Allowed("") }, limits, logr.Discard())
 	large, small := bytes.Repeat([]byte(" "), 20<<20), bytes.Repeat([]byte(" "), 10<<10)
 	code := func(h http.Handler, body []byte, timeout string) int {
 		w := httptest.NewRecorder()
@@ -81,20 +82,20 @@ func TestInflight(t *testing.T) {
 
 // TestDense: of reviews that take many times their bytes, one is read at a time.
 func TestDense(t *testing.T) {
-	limits := newInflight()
+	limits := review.NewInflight()
 	dense, plain := bytes.Repeat([]byte(`{"":1},`), 1<<18), bytes.Repeat([]byte("<"), 1<<20)
-	release, err := limits.takeDense(t.Context(), reviewOf(t, nil, "60ms"), dense)
+	release, err := limits.TakeDense(t.Context(), reviewOf(t, nil, "60ms"), dense)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := limits.takeDense(t.Context(), reviewOf(t, nil, "60ms"), dense); err == nil {
+	if _, err := limits.TakeDense(t.Context(), reviewOf(t, nil, "60ms"), dense); err == nil {
 		t.Error("a second one is read")
 	}
-	if _, err := limits.takeDense(t.Context(), reviewOf(t, nil, "60ms"), plain); err != nil {
+	if _, err := limits.TakeDense(t.Context(), reviewOf(t, nil, "60ms"), plain); err != nil {
 		t.Error(err)
 	}
 	release()
-	if _, err := limits.takeDense(t.Context(), reviewOf(t, nil, "60ms"), dense); err != nil {
+	if _, err := limits.TakeDense(t.Context(), reviewOf(t, nil, "60ms"), dense); err != nil {
 		t.Error(err)
 	}
 }
@@ -103,7 +104,7 @@ func TestDense(t *testing.T) {
 func TestInflightMemory(t *testing.T) {
 	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard()}
 	body := update(t, configMap(2<<20), configMap(2<<20-1))
-	handler := served(h.answer, newInflight(), logr.Discard())
+	handler := review.Served(h.answer, review.NewInflight(), logr.Discard())
 	var done sync.WaitGroup
 	for range 20 {
 		done.Go(func() { handler.ServeHTTP(httptest.NewRecorder(), reviewOf(t, body, "60s")) })

@@ -15,6 +15,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/webhook/review"
 )
 
 // docs/reasons.md has every audit annotation that there is, and no other (KR-07-07).
@@ -33,7 +34,7 @@ func TestAuditAnnotations(t *testing.T) {
 		Class: outcome.ClassDrift, Mode: v1alpha1.ModeEnforce, Reason: outcome.ReasonDrift, ID: "id", Phase: v1alpha1.PhaseInitialized,
 		Resolution: outcome.ResolutionRefused, Exception: &outcome.ExceptionUse{Policy: "policy"}, Trace: trace.Trace{{}},
 	}
-	if diff := cmp.Diff(slices.Sorted(slices.Values(documented)), slices.Sorted(maps.Keys(audit(&admission.Request{}, d)))); diff != "" {
+	if diff := cmp.Diff(slices.Sorted(slices.Values(documented)), slices.Sorted(maps.Keys(review.Audit(&admission.Request{}, d)))); diff != "" {
 		t.Errorf("docs/reasons.md (-), and the source (+):\n%s", diff)
 	}
 }

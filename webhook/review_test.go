@@ -22,6 +22,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/outcome"
+	"github.com/kausality-io/function-kausality/webhook/review"
 	"github.com/kausality-io/function-kausality/webhook/settler"
 )
 
@@ -51,7 +52,7 @@ func TestDecode(t *testing.T) {
 	user := map[string]any{"username": "hans", "uid": "u1", "groups": []string{"a", "b"}, "extra": map[string]any{"scopes": []string{"x", "y"}}}
 	body = with(t, body, user, "request", "userInfo")
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	r, err := decode(body, noon)
+	r, err := review.Decode(body, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,9 +60,9 @@ func TestDecode(t *testing.T) {
 	if err := json.Unmarshal(body, &want); err != nil {
 		t.Fatal(err)
 	}
-	q, got := want.Request, r.req
-	if r.uid != q.UID || r.kind != q.Kind.Kind ||
-		r.resource.Resource != q.Resource.Resource || r.resource.Group != q.Resource.Group || r.resource.Version != q.Resource.Version {
+	q, got := want.Request, r.Req
+	if r.Uid != q.UID || r.Kind != q.Kind.Kind ||
+		r.Resource.Resource != q.Resource.Resource || r.Resource.Group != q.Resource.Group || r.Resource.Version != q.Resource.Version {
 		t.Errorf("%+v", r)
 	}
 	if got.Kind.Group != q.Kind.Group || got.Kind.Version != q.Kind.Version || got.Kind.Kind != q.Kind.Kind || got.Subresource != q.SubResource ||
@@ -91,8 +92,8 @@ func TestDecodeOrphans(t *testing.T) {
 			t.Fatal(err)
 		}
 		body := with(t, with(t, update(t, thing(1), thing(1)), "DELETE", "request", "operation"), value, "request", "options")
-		if r, err := decode(body, time.Now()); err != nil || r.req.Orphans != want || r.req.FieldManager != "" {
-			t.Errorf("%s: %+v, %v", options, r.req, err)
+		if r, err := review.Decode(body, time.Now()); err != nil || r.Req.Orphans != want || r.Req.FieldManager != "" {
+			t.Errorf("%s: %+v, %v", options, r.Req, err)
 		}
 	}
 }
@@ -135,13 +136,13 @@ func TestNoReview(t *testing.T) {
 		"Endless":       {with(t, body, strings.Repeat("CONNECT", 1000), "request", "operation"), "", 400, uid, `operation "CONNECTCONNECT`},
 		"HalfAReview":   {asSent(t, body)[:len(body)/2], "", 400, uid, "cannot decode the review"},
 		"NoJSON":        {body, "application/yaml", 400, "", `content type is "application/yaml"`},
-		"TooLarge":      {bytes.Repeat([]byte(" "), maxReview+1), "", 413, "", "larger than 41943040 bytes"},
+		"TooLarge":      {bytes.Repeat([]byte(" "), review.MaxReview+1), "", 413, "", "larger than 41943040 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := counted()
-			for _, answer := range []answerer{h.answer, StatusHandler{h}.answer} {
+			for _, answer := range []review.Answerer{h.answer, StatusHandler{h}.answer} {
 				resp := post(t, answer, tc.body, tc.contentType)
-				if n := len(resp.Result.Message); n > maxErrorLength+3 {
+				if n := len(resp.Result.Message); n > review.MaxErrorLength+3 {
 					t.Errorf("%d bytes are answered", n)
 				}
 				if resp.Allowed || resp.Result.Code != tc.code || string(resp.UID) != tc.uid || !strings.Contains(resp.Result.Message, tc.message) {
@@ -166,9 +167,9 @@ func counted() int {
 func TestForeseen(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mutate", strings.NewReader("{}"))
 	r.Header.Set("Content-Type", "application/json")
-	r.ContentLength = maxReview
-	body, _, err := bodyOf(httptest.NewRecorder(), r)
-	if err != nil || string(body) != "{}" || cap(body) > 2*initialBuffer {
+	r.ContentLength = review.MaxReview
+	body, _, err := review.BodyOf(httptest.NewRecorder(), r)
+	if err != nil || string(body) != "{}" || cap(body) > 2*review.InitialBuffer {
 		t.Errorf("%q in %d bytes, error %v", body, cap(body), err)
 	}
 }
@@ -192,7 +193,7 @@ func TestStatusRestores(t *testing.T) {
 		StatusReviewed: func(*admission.Request) { panic("oops") },
 	}
 	stored, incoming := thing(1), thing(1)
-	annotations := func(o map[string]any) map[string]any { return child(child(o, "metadata"), "annotations") }
+	annotations := func(o map[string]any) map[string]any { return review.Child(review.Child(o, "metadata"), "annotations") }
 	annotations(stored)["kausality.io/claims"], annotations(incoming)["kausality.io/freeze"] = "[]", "true"
 	const want = `[{"op":"add","path":"/metadata/annotations/kausality.io~1claims","value":"[]"},` +
 		`{"op":"remove","path":"/metadata/annotations/kausality.io~1freeze"}]`
@@ -205,7 +206,7 @@ func TestStatusRestores(t *testing.T) {
 }
 
 // post a review; the answer is what the API server reads.
-func post(t *testing.T, answer answerer, body []byte, contentType string) *admissionv1.AdmissionResponse {
+func post(t *testing.T, answer review.Answerer, body []byte, contentType string) *admissionv1.AdmissionResponse {
 	t.Helper()
 	if contentType == "" {
 		contentType = "application/json"
@@ -213,7 +214,7 @@ func post(t *testing.T, answer answerer, body []byte, contentType string) *admis
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mutate", bytes.NewReader(body))
 	r.Header.Set("Content-Type", contentType)
 	w := httptest.NewRecorder()
-	served(answer, newInflight(), logr.Discard()).ServeHTTP(w, r)
+	review.Served(answer, review.NewInflight(), logr.Discard()).ServeHTTP(w, r)
 	var review admissionv1.AdmissionReview
 	if err := json.NewDecoder(w.Body).Decode(&review); err != nil {
 		t.Fatal(err)
@@ -237,14 +238,14 @@ func TestServed(t *testing.T) {
 // TestSlowDecision: the deadline of a body is none of the decision, which has the time
 // that the API server gives it (KR-13-28).
 func TestSlowDecision(t *testing.T) {
-	server := httptest.NewServer(served(func(ctx context.Context, _ []byte) ctrl.Response {
+	server := httptest.NewServer(review.Served(func(ctx context.Context, _ []byte) ctrl.Response {
 		select {
 		case <-ctx.Done():
 			return ctrl.Denied("it was cancelled")
-		case <-time.After(maxWait + 200*time.Millisecond):
+		case <-time.After(review.MaxWait + 200*time.Millisecond):
 			return ctrl.Allowed("")
 		}
-	}, newInflight(), logr.Discard()))
+	}, review.NewInflight(), logr.Discard()))
 	defer server.Close()
 	resp, err := server.Client().Post(server.URL, "application/json", strings.NewReader("{}")) //nolint:noctx // A test server.
 	require.NoError(t, err)

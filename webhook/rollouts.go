@@ -5,24 +5,21 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"runtime/debug"
-	"slices"
 
-	jsonpatch "gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kausality-io/function-kausality/admission"
-	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/rollout"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/webhook/review"
 )
 
 // RolloutHandler records the votes for Rollouts, and keeps others from their statuses and batches.
@@ -56,18 +53,18 @@ func (h RolloutHandler) Handle(ctx context.Context, r ctrl.Request) ctrl.Respons
 	if err := json.Unmarshal(r.Object.Raw, &now); err != nil {
 		return ctrl.Errored(http.StatusBadRequest, fmt.Errorf("cannot decode the %s: %w", r.Kind.Kind, err))
 	}
-	review := rollout.Review{New: r.Operation == admissionv1.Create, Incoming: now.Annotations, Spec: &now.Spec, Namespace: r.Namespace, User: user,
+	asked := rollout.Review{New: r.Operation == admissionv1.Create, Incoming: now.Annotations, Spec: &now.Spec, Namespace: r.Namespace, User: user,
 		Manager: manager, Groups: set.Groups(), Now: clock.Now()}
-	if !review.New {
+	if !asked.New {
 		if err := json.Unmarshal(r.OldObject.Raw, &was); err != nil {
 			return ctrl.Errored(http.StatusBadRequest, fmt.Errorf("cannot decode the %s: %w", r.Kind.Kind, err))
 		}
-		review.Stored, review.Was = was.Annotations, was.Spec
+		asked.Stored, asked.Was = was.Annotations, was.Spec
 		if was.Status.Plan != nil {
-			review.Plan = was.Status.Plan.ID
+			asked.Plan = was.Status.Plan.ID
 		}
 	}
-	out := review.Decide()
+	out := asked.Decide()
 	if out.Refused != "" {
 		return refuseRollout(http.StatusUnprocessableEntity, r.Kind.Kind+" "+r.Name+": "+out.Refused)
 	}
@@ -83,7 +80,7 @@ func (h RolloutHandler) Handle(ctx context.Context, r ctrl.Request) ctrl.Respons
 		}
 	}
 	resp := ctrl.Allowed("").WithWarnings(out.Warnings...)
-	resp.Patches = annotationPatches(now.Annotations, out.Edits)
+	resp.Patches = review.AnnotationPatches(now.Annotations, out.Edits)
 	if len(resp.Patches) > 0 {
 		resp.PatchType = new(admissionv1.PatchTypeJSONPatch)
 	}
@@ -92,21 +89,21 @@ func (h RolloutHandler) Handle(ctx context.Context, r ctrl.Request) ctrl.Respons
 
 // answer a review.
 func (h RolloutHandler) answer(ctx context.Context, body []byte) (resp ctrl.Response) {
-	review := admissionv1.AdmissionReview{}
-	if err := json.Unmarshal(body, &review); err != nil {
-		return complete(unread(err, http.StatusBadRequest, h.Log), uidIn(body))
+	asked := admissionv1.AdmissionReview{}
+	if err := json.Unmarshal(body, &asked); err != nil {
+		return review.Complete(review.Unread(err, http.StatusBadRequest, h.Log), review.UIDIn(body))
 	}
-	if review.Request == nil {
-		return unread(errors.New("a review without request"), http.StatusBadRequest, h.Log)
+	if asked.Request == nil {
+		return review.Unread(errors.New("a review without request"), http.StatusBadRequest, h.Log)
 	}
 	defer func() {
 		if p := recover(); p != nil {
 			h.Log.Error(fmt.Errorf("panic: %v", p), "cannot review a Rollout", "stack", string(debug.Stack()))
 			resp = ctrl.Errored(http.StatusInternalServerError, fmt.Errorf("internal error: %v", p))
 		}
-		resp = complete(resp, review.Request.UID)
+		resp = review.Complete(resp, asked.Request.UID)
 	}()
-	return h.Handle(ctx, ctrl.Request{AdmissionRequest: *review.Request})
+	return h.Handle(ctx, ctrl.Request{AdmissionRequest: *asked.Request})
 }
 
 // managerOf a request, as the API server names it.
@@ -131,21 +128,4 @@ func refuseRollout(code int32, text string) ctrl.Response {
 	}
 	resp.Result = &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: text}
 	return resp
-}
-
-// annotationPatches of an object that has some annotations; a nil value removes.
-func annotationPatches(have map[string]string, edits map[string]*string) (out []jsonpatch.Operation) {
-	keys := slices.Sorted(maps.Keys(edits))
-	if len(have) == 0 && slices.ContainsFunc(keys, func(k string) bool { return edits[k] != nil }) {
-		out = append(out, jsonpatch.NewOperation("add", "/metadata/annotations", map[string]any{}))
-	}
-	for _, k := range keys {
-		path := change.Pointer("metadata", "annotations", k)
-		if v := edits[k]; v != nil {
-			out = append(out, jsonpatch.NewOperation("add", path, *v))
-		} else if _, ok := have[k]; ok {
-			out = append(out, jsonpatch.NewOperation("remove", path, nil))
-		}
-	}
-	return out
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/kausality-io/function-kausality/webhook/builds"
 	"github.com/kausality-io/function-kausality/webhook/orphans"
 	"github.com/kausality-io/function-kausality/webhook/permissions"
+	"github.com/kausality-io/function-kausality/webhook/review"
 	"github.com/kausality-io/function-kausality/webhook/serving"
 	"github.com/kausality-io/function-kausality/webhook/settler"
 )
@@ -258,12 +259,12 @@ func (o Options) reporter(mgr manager.Manager, c *cluster.Cluster, senders []*dr
 // handlers by path. controller-runtime counts and times what they answer.
 func handlers(h *Handler, end *serving.Drain) http.Handler {
 	s := ctrlwebhook.NewServer(ctrlwebhook.Options{})
-	limits := newInflight()
+	limits := review.NewInflight()
 	for path, handler := range map[string]http.Handler{
-		PathMutate:   telemetry.Incoming(served(h.answer, limits, h.Log)),
+		PathMutate:   telemetry.Incoming(review.Served(h.answer, limits, h.Log)),
 		PathPolicies: &ctrlwebhook.Admission{Handler: policystore.Validator{Kinds: h.Kinds}},
-		PathRollouts: served(RolloutHandler{h}.answer, limits, h.Log),
-		PathStatus:   served(StatusHandler{h}.answer, limits, h.Log),
+		PathRollouts: review.Served(RolloutHandler{h}.answer, limits, h.Log),
+		PathStatus:   review.Served(StatusHandler{h}.answer, limits, h.Log),
 	} {
 		s.Register(path, end.Handler(handler))
 	}

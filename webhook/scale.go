@@ -13,14 +13,15 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/cluster"
+	"github.com/kausality-io/function-kausality/webhook/review"
 )
 
 // scaling rewrites a review of /scale into one of the scaled object, which is what policies and
 // annotations refer to (KR-01-09). The object is read live: such requests are rare. gone reports that it
 // does not exist, which the API server answers by itself.
-func (h *Handler) scaling(ctx context.Context, r *review) (gone bool, err error) {
-	req := r.req
-	info, err := h.Cluster.Kinds.OfResource(r.resource)
+func (h *Handler) scaling(ctx context.Context, r *review.Review) (gone bool, err error) {
+	req := r.Req
+	info, err := h.Cluster.Kinds.OfResource(r.Resource)
 	if err != nil {
 		return false, err
 	}

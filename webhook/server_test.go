@@ -20,6 +20,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/certs"
+	"github.com/kausality-io/function-kausality/webhook/review"
 	"github.com/kausality-io/function-kausality/webhook/serving"
 	"github.com/kausality-io/function-kausality/webhook/settler"
 )
@@ -90,7 +91,7 @@ func TestHalfReview(t *testing.T) {
 		assert.Equal(t, time.Second, time.Since(asked))
 		answer, err := io.ReadAll(used)
 		assert.NoError(t, err, "the server closes it")
-		assert.Equal(t, maxWait, time.Since(asked), "it holds memory that others wait for (KR-13-28)")
+		assert.Equal(t, review.MaxWait, time.Since(asked), "it holds memory that others wait for (KR-13-28)")
 		assert.Contains(t, string(answer), "HTTP/1.1 200 OK")
 		assert.Contains(t, string(answer), `"code":400`)
 

@@ -1,4 +1,4 @@
-package webhook
+package review
 
 import (
 	"maps"
@@ -18,10 +18,10 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// respond to a review with a decision.
-func respond(req *admission.Request, d admission.Decision) ctrl.Response {
+// Respond to a review with a decision.
+func Respond(req *admission.Request, d admission.Decision) ctrl.Response {
 	resp := ctrl.Response{AdmissionResponse: admissionv1.AdmissionResponse{
-		Allowed: d.Allowed, Warnings: d.Warnings, AuditAnnotations: audit(req, d),
+		Allowed: d.Allowed, Warnings: d.Warnings, AuditAnnotations: Audit(req, d),
 	}}
 	if !d.Allowed {
 		resp.Result = refusal(d)
@@ -29,7 +29,7 @@ func respond(req *admission.Request, d admission.Decision) ctrl.Response {
 	}
 	resp.Result = &metav1.Status{Code: http.StatusOK}
 	if req.Object != nil && req.Subresource == "" {
-		resp.Patches = patches(req, d)
+		resp.Patches = Patches(req, d)
 	}
 	return resp
 }
@@ -50,14 +50,14 @@ func refusal(d admission.Decision) *metav1.Status {
 	}
 }
 
-// patches for the edits of a decision, in the order of their paths.
-func patches(req *admission.Request, d admission.Decision) []jsonpatch.Operation {
+// Patches for the edits of a decision, in the order of their paths.
+func Patches(req *admission.Request, d admission.Decision) []jsonpatch.Operation {
 	var out []jsonpatch.Operation
 	have := req.Object.GetAnnotations()
 	if d.Rest != nil {
 		out, have = kept(req.Object, d.Rest), d.Rest.GetAnnotations()
 	}
-	out = append(out, annotationPatches(have, d.Annotations)...)
+	out = append(out, AnnotationPatches(have, d.Annotations)...)
 	if d.ManagementPolicies != nil {
 		out = append(out, jsonpatch.NewOperation("add", "/spec/managementPolicies", d.ManagementPolicies))
 	}
@@ -96,8 +96,8 @@ func kept(object, rest *unstructured.Unstructured) (out []jsonpatch.Operation) {
 	return out
 }
 
-// audit annotations (KR-07-07), without the prefix: the API server adds the webhook's name.
-func audit(req *admission.Request, d admission.Decision) map[string]string {
+// Audit annotations (KR-07-07), without the prefix: the API server adds the webhook's name.
+func Audit(req *admission.Request, d admission.Decision) map[string]string {
 	out := map[string]string{"decision": "allowed", "mode": string(d.Mode), "reason": string(d.Reason)}
 	if !d.Allowed {
 		out["decision"] = "denied"
@@ -129,10 +129,27 @@ func audit(req *admission.Request, d admission.Decision) map[string]string {
 	return out
 }
 
-// reportRequest is the request as it is in reports.
-func reportRequest(req *admission.Request) *v1alpha1.ReportRequest {
+// ReportRequest is the request as it is in reports.
+func ReportRequest(req *admission.Request) *v1alpha1.ReportRequest {
 	return &v1alpha1.ReportRequest{
 		User: req.User.Name, Groups: req.User.Groups, UID: req.User.UID,
 		FieldManager: req.FieldManager, Operation: string(req.Operation), DryRun: req.DryRun,
 	}
+}
+
+// AnnotationPatches of an object that has some annotations; a nil value removes.
+func AnnotationPatches(have map[string]string, edits map[string]*string) (out []jsonpatch.Operation) {
+	keys := slices.Sorted(maps.Keys(edits))
+	if len(have) == 0 && slices.ContainsFunc(keys, func(k string) bool { return edits[k] != nil }) {
+		out = append(out, jsonpatch.NewOperation("add", "/metadata/annotations", map[string]any{}))
+	}
+	for _, k := range keys {
+		path := change.Pointer("metadata", "annotations", k)
+		if v := edits[k]; v != nil {
+			out = append(out, jsonpatch.NewOperation("add", path, *v))
+		} else if _, ok := have[k]; ok {
+			out = append(out, jsonpatch.NewOperation("remove", path, nil))
+		}
+	}
+	return out
 }

@@ -1,4 +1,4 @@
-package webhook
+package review
 
 import (
 	"bytes"
@@ -28,28 +28,28 @@ import (
 )
 
 const (
-	// initialBuffer is the most that is allocated for a Content-Length before the body arrives, in bytes.
-	initialBuffer = 64 << 10
-	// maxErrorLength is how much of an error goes into the log and the response, in bytes.
-	maxErrorLength = 300
+	// InitialBuffer is the most that is allocated for a Content-Length before the body arrives, in bytes.
+	InitialBuffer = 64 << 10
+	// MaxErrorLength is how much of an error goes into the log and the response, in bytes.
+	MaxErrorLength = 300
 )
 
-// review is a decoded AdmissionReview (admission.k8s.io/v1).
-type review struct {
-	uid      types.UID
-	kind     string
-	resource schema.GroupVersionResource
-	// req is never nil.
-	req *admission.Request
+// Review is a decoded AdmissionReview (admission.k8s.io/v1).
+type Review struct {
+	Uid      types.UID
+	Kind     string
+	Resource schema.GroupVersionResource
+	// Req is never nil.
+	Req *admission.Request
 }
 
-// answerer answers the body of a review; the response has the review's UID.
-type answerer func(ctx context.Context, body []byte) ctrl.Response
+// Answerer answers the body of a review; the response has the review's UID.
+type Answerer func(ctx context.Context, body []byte) ctrl.Response
 
-// served reviews, over HTTP. controller-runtime's handler reads each byte of them several times, which would
+// Served reviews, over HTTP. controller-runtime's handler reads each byte of them several times, which would
 // be most of the time that a request waits for us. A review that finds no memory is not answered but with an HTTP
 // code, for which the API server applies the failure policy (KR-13-28).
-func served(answer answerer, limits *inflight, log logr.Logger) http.Handler {
+func Served(answer Answerer, limits *Inflight, log logr.Logger) http.Handler {
 	busy := func(w http.ResponseWriter, err error) {
 		log.Error(err, "too many reviews in flight")
 		http.Error(w, err.Error()+"; try again", http.StatusServiceUnavailable)
@@ -65,14 +65,14 @@ func served(answer answerer, limits *inflight, log logr.Logger) http.Handler {
 		// with the body: the server would cancel a request whose connection cannot be read.
 		connection := http.NewResponseController(w)
 		_ = connection.SetReadDeadline(time.Now().Add(waitFor(r))) // only wrapped writers cannot
-		body, code, err := bodyOf(w, r)
+		body, code, err := BodyOf(w, r)
 		var resp ctrl.Response
 		if err != nil {
-			resp = unread(err, code, log)
-			resp.UID = uidIn(body)
+			resp = Unread(err, code, log)
+			resp.UID = UIDIn(body)
 		} else {
 			_ = connection.SetReadDeadline(time.Now().Add(serving.ReviewTimeout))
-			read, err := limits.takeDense(r.Context(), r, body)
+			read, err := limits.TakeDense(r.Context(), r, body)
 			if err != nil {
 				busy(w, err)
 				return
@@ -94,14 +94,14 @@ func served(answer answerer, limits *inflight, log logr.Logger) http.Handler {
 	})
 }
 
-// bodyOf a request; an error comes with what was read and the HTTP code to answer.
-func bodyOf(w http.ResponseWriter, r *http.Request) (body []byte, code int32, err error) {
+// BodyOf a request; an error comes with what was read and the HTTP code to answer.
+func BodyOf(w http.ResponseWriter, r *http.Request) (body []byte, code int32, err error) {
 	if t := r.Header.Get("Content-Type"); t != "application/json" {
 		return nil, http.StatusBadRequest, fmt.Errorf("content type is %q, want application/json", t)
 	}
 	var buffer bytes.Buffer
-	buffer.Grow(int(min(max(r.ContentLength, 0)+bytes.MinRead, initialBuffer)))
-	_, err = buffer.ReadFrom(http.MaxBytesReader(w, r.Body, maxReview))
+	buffer.Grow(int(min(max(r.ContentLength, 0)+bytes.MinRead, InitialBuffer)))
+	_, err = buffer.ReadFrom(http.MaxBytesReader(w, r.Body, MaxReview))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		return buffer.Bytes(), http.StatusRequestEntityTooLarge, fmt.Errorf("larger than %d bytes", tooLarge.Limit)
 	}
@@ -111,17 +111,17 @@ func bodyOf(w http.ResponseWriter, r *http.Request) (body []byte, code int32, er
 	return buffer.Bytes(), 0, nil
 }
 
-// unread is the response to a review that cannot be read. The error is logged.
-func unread(err error, code int32, log logr.Logger) ctrl.Response {
-	if text := err.Error(); len(text) > maxErrorLength {
-		err = errors.New(strings.ToValidUTF8(text[:maxErrorLength], "") + "…")
+// Unread is the response to a review that cannot be read. The error is logged.
+func Unread(err error, code int32, log logr.Logger) ctrl.Response {
+	if text := err.Error(); len(text) > MaxErrorLength {
+		err = errors.New(strings.ToValidUTF8(text[:MaxErrorLength], "") + "…")
 	}
 	log.Error(err, "cannot read a review")
 	return ctrl.Errored(code, err)
 }
 
-// complete a response with the UID of the request and the encoded patch.
-func complete(resp ctrl.Response, uid types.UID) ctrl.Response {
+// Complete a response with the UID of the request and the encoded patch.
+func Complete(resp ctrl.Response, uid types.UID) ctrl.Response {
 	if err := resp.Complete(ctrl.Request{AdmissionRequest: admissionv1.AdmissionRequest{UID: uid}}); err != nil {
 		resp = ctrl.Errored(http.StatusInternalServerError, fmt.Errorf("cannot encode the patch: %w", err))
 		resp.UID = uid
@@ -132,47 +132,47 @@ func complete(resp ctrl.Response, uid types.UID) ctrl.Response {
 // uidField of a request is its first, as the API server writes it.
 var uidField = regexp.MustCompile(`"request":\s*\{\s*"uid":\s*"([-0-9A-Za-z]{1,64})"`)
 
-// uidIn the beginning of a review that cannot be read; empty where it is not found.
-func uidIn(body []byte) types.UID {
-	if m := uidField.FindSubmatch(body[:min(len(body), maxErrorLength)]); m != nil {
+// UIDIn the beginning of a review that cannot be read; empty where it is not found.
+func UIDIn(body []byte) types.UID {
+	if m := uidField.FindSubmatch(body[:min(len(body), MaxErrorLength)]); m != nil {
 		return types.UID(m[1])
 	}
 	return ""
 }
 
-// decode a review. With an error it returns what could be read, never nil.
-func decode(body []byte, now time.Time) (*review, error) {
-	r := &review{req: &admission.Request{Time: now}}
+// Decode a review. With an error it returns what could be read, never nil.
+func Decode(body []byte, now time.Time) (*Review, error) {
+	r := &Review{Req: &admission.Request{Time: now}}
 	content, err := reader.Values(body)
 	if err != nil {
-		r.uid = uidIn(body)
+		r.Uid = UIDIn(body)
 		return r, fmt.Errorf("cannot decode the review: %w", err)
 	}
 	if v, k := text(content, "apiVersion"), text(content, "kind"); v != admissionv1.SchemeGroupVersion.String() || k != "AdmissionReview" {
 		return r, fmt.Errorf("%q, %q is no AdmissionReview of %s", v, k, admissionv1.SchemeGroupVersion)
 	}
-	request := child(content, "request")
+	request := Child(content, "request")
 	if request == nil {
 		return r, errors.New("the review has no request")
 	}
-	kind, resource := child(request, "kind"), child(request, "resource")
-	r.uid, r.kind = types.UID(text(request, "uid")), text(kind, "kind")
-	r.resource = schema.GroupVersionResource{Group: text(resource, "group"), Version: text(resource, "version"), Resource: text(resource, "resource")}
+	kind, resource := Child(request, "kind"), Child(request, "resource")
+	r.Uid, r.Kind = types.UID(text(request, "uid")), text(kind, "kind")
+	r.Resource = schema.GroupVersionResource{Group: text(resource, "group"), Version: text(resource, "version"), Resource: text(resource, "resource")}
 	dryRun, _ := request["dryRun"].(bool)
-	*r.req = admission.Request{
+	*r.Req = admission.Request{
 		Operation: admission.Operation(text(request, "operation")), Subresource: text(request, "subResource"),
 		Namespace: text(request, "namespace"), Name: text(request, "name"), Time: now, DryRun: dryRun,
-		Kind: schema.GroupVersionKind{Group: text(kind, "group"), Version: text(kind, "version"), Kind: r.kind},
-		User: userOf(child(request, "userInfo")), Object: objectOf(request, "object"), OldObject: objectOf(request, "oldObject"),
+		Kind: schema.GroupVersionKind{Group: text(kind, "group"), Version: text(kind, "version"), Kind: r.Kind},
+		User: userOf(Child(request, "userInfo")), Object: objectOf(request, "object"), OldObject: objectOf(request, "oldObject"),
 	}
-	options := child(request, "options")
-	if r.req.Operation == admission.Delete {
+	options := Child(request, "options")
+	if r.Req.Operation == admission.Delete {
 		old, _ := options["orphanDependents"].(bool)
-		r.req.Orphans = old || text(options, "propagationPolicy") == string(metav1.DeletePropagationOrphan)
+		r.Req.Orphans = old || text(options, "propagationPolicy") == string(metav1.DeletePropagationOrphan)
 	} else {
-		r.req.FieldManager = text(options, "fieldManager")
+		r.Req.FieldManager = text(options, "fieldManager")
 	}
-	return r, check(r.req)
+	return r, check(r.Req)
 }
 
 // check that a request has the objects of its operation, and drop the others.
@@ -202,7 +202,7 @@ func check(req *admission.Request) error {
 // userOf a review's userInfo.
 func userOf(info map[string]any) subject.User {
 	u := subject.User{Name: text(info, "username"), UID: text(info, "uid"), Groups: texts(info["groups"])}
-	for k, v := range child(info, "extra") {
+	for k, v := range Child(info, "extra") {
 		if u.Extra == nil {
 			u.Extra = map[string][]string{}
 		}
@@ -213,14 +213,14 @@ func userOf(info map[string]any) subject.User {
 
 // objectOf a review; nil if it has none.
 func objectOf(request map[string]any, key string) *unstructured.Unstructured {
-	if content := child(request, key); content != nil {
+	if content := Child(request, key); content != nil {
 		return &unstructured.Unstructured{Object: content}
 	}
 	return nil
 }
 
-// child object of a field; nil if it is none.
-func child(m map[string]any, key string) map[string]any {
+// Child object of a field; nil if it is none.
+func Child(m map[string]any, key string) map[string]any {
 	out, _ := m[key].(map[string]any)
 	return out
 }

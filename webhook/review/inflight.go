@@ -1,4 +1,4 @@
-package webhook
+package review
 
 import (
 	"bytes"
@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// maxReview is the size of the largest review, in bytes: two objects of 3 MiB, which is the most that the API
+	// MaxReview is the size of the largest review, in bytes: two objects of 3 MiB, which is the most that the API
 	// server accepts, each byte of them escaped with 6, as < is, and the fields around them.
-	maxReview = 40 << 20
+	MaxReview = 40 << 20
 	// maxInflight is how much the reviews take together that are being answered, in bytes (KR-13-28).
 	maxInflight = 64 << 20
 	// smallReview is the size up to which reviews do not wait for larger ones, in bytes. They have smallShare for
@@ -25,27 +25,28 @@ const (
 	expansion = 4
 	// perObject and perList are what an object and a list of one value take at least.
 	perObject, perList = 300, 40
-	// maxWait for earlier reviews, where the API server announces no timeout.
-	maxWait = time.Second
+	// MaxWait for earlier reviews, where the API server announces no timeout.
+	MaxWait = time.Second
 )
 
-// inflight bounds the memory of the reviews that are being answered (KR-13-28).
-type inflight struct {
+// Inflight bounds the memory of the reviews that are being answered (KR-13-28).
+type Inflight struct {
 	small, large *semaphore.Weighted
 	// dense reviews consist of very many values, which take many times what they have in bytes: one at a time.
 	dense *semaphore.Weighted
 }
 
-func newInflight() *inflight {
-	return &inflight{small: semaphore.NewWeighted(smallShare), large: semaphore.NewWeighted(largeShare), dense: semaphore.NewWeighted(1)}
+// NewInflight returns a limit of the bytes that are decided about at a time.
+func NewInflight() *Inflight {
+	return &Inflight{small: semaphore.NewWeighted(smallShare), large: semaphore.NewWeighted(largeShare), dense: semaphore.NewWeighted(1)}
 }
 
 // take the memory for a review before it is read, by the length that the client announces; the largest without
 // one.
-func (f *inflight) take(ctx context.Context, r *http.Request) (release func(), err error) {
+func (f *Inflight) take(ctx context.Context, r *http.Request) (release func(), err error) {
 	length := r.ContentLength
-	if length < 0 || length > maxReview {
-		length = maxReview
+	if length < 0 || length > MaxReview {
+		length = MaxReview
 	}
 	share, weight := f.large, min(length*expansion, largeShare)
 	if length <= smallReview {
@@ -59,9 +60,9 @@ func (f *inflight) take(ctx context.Context, r *http.Request) (release func(), e
 	return func() { share.Release(weight) }, nil
 }
 
-// takeDense waits until no other review is read that takes much more memory than its bytes. A review that does not
+// TakeDense waits until no other review is read that takes much more memory than its bytes. A review that does not
 // is not held up.
-func (f *inflight) takeDense(ctx context.Context, r *http.Request, body []byte) (release func(), err error) {
+func (f *Inflight) TakeDense(ctx context.Context, r *http.Request, body []byte) (release func(), err error) {
 	if len(body) <= smallReview || perObject*bytes.Count(body, []byte("{"))+perList*bytes.Count(body, []byte("[")) < largeShare/2 {
 		return func() {}, nil
 	}
@@ -78,5 +79,5 @@ func waitFor(r *http.Request) time.Duration {
 	if d, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && d > 0 {
 		return d / 3
 	}
-	return maxWait
+	return MaxWait
 }

@@ -1,0 +1,40 @@
+package results
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/kausality-io/function-kausality/fn/ssa"
+)
+
+// Texts returns those of a list; nil for anything else.
+func Texts(v *structpb.Value) (out []string) {
+	for _, e := range v.GetListValue().GetValues() {
+		out = append(out, e.GetStringValue())
+	}
+	return out
+}
+
+// Joined returns two lists as one, each line once; nil for none.
+func Joined(a, b []string) []string {
+	if len(a) == 0 {
+		return b
+	}
+	out := slices.Clone(a)
+	for _, l := range b {
+		if !slices.Contains(a, l) {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// ListOf returns texts as a list.
+func ListOf(texts []string) *structpb.Value {
+	out := make([]*structpb.Value, 0, len(texts))
+	for _, t := range texts {
+		out = append(out, ssa.StringOf(t))
+	}
+	return ssa.ListOf(out)
+}
