@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -315,7 +316,9 @@ func (s *stage) update(name, manager string, mutate func(map[string]any)) {
 func (s *stage) status() {
 	var conditions []any
 	if old, _, _ := unstructured.NestedSlice(s.xr.Object, "status", "conditions"); len(old) > 0 {
-		conditions = slices.DeleteFunc(old, func(e any) bool { return ssa.Text(e.(map[string]any), "type") == v1alpha1.ConditionKausality })
+		conditions = slices.DeleteFunc(old, func(e any) bool {
+			return strings.HasPrefix(ssa.Text(e.(map[string]any), "type"), v1alpha1.ConditionKausality)
+		})
 	}
 	for _, c := range s.rsp.GetConditions() {
 		status := map[fnv1.Status]string{fnv1.Status_STATUS_CONDITION_TRUE: "True", fnv1.Status_STATUS_CONDITION_FALSE: "False"}[c.GetStatus()]
@@ -329,7 +332,9 @@ func (s *stage) status() {
 func (s *stage) ready() {
 	var conditions []any
 	if old, _, _ := unstructured.NestedSlice(s.xr.Object, "status", "conditions"); len(old) > 0 {
-		conditions = slices.DeleteFunc(old, func(e any) bool { return ssa.Text(e.(map[string]any), "type") != v1alpha1.ConditionKausality })
+		conditions = slices.DeleteFunc(old, func(e any) bool {
+			return !strings.HasPrefix(ssa.Text(e.(map[string]any), "type"), v1alpha1.ConditionKausality)
+		})
 	}
 	for _, t := range []string{"Synced", "Ready"} {
 		conditions = append(conditions, map[string]any{"type": t, "status": "True", "observedGeneration": s.xr.GetGeneration(),
@@ -379,11 +384,13 @@ func (s *stage) stable(want desire) {
 
 func (s *stage) condition() (status fnv1.Status, reason, message string) {
 	s.t.Helper()
-	if len(s.rsp.GetConditions()) != 1 {
-		s.t.Fatalf("want one condition, got %v", s.rsp.GetConditions())
+	for _, c := range s.rsp.GetConditions() {
+		if c.GetType() == v1alpha1.ConditionKausality {
+			return c.GetStatus(), c.GetReason(), c.GetMessage()
+		}
 	}
-	c := s.rsp.GetConditions()[0]
-	return c.GetStatus(), c.GetReason(), c.GetMessage()
+	s.t.Fatalf("no condition, got %v", s.rsp.GetConditions())
+	return
 }
 
 func (s *stage) wantReason(want string) {

@@ -99,9 +99,8 @@ func TestNestedCompositeSettles(t *testing.T) {
 
 func (s *stage) wantNoteOf(generation int64) {
 	s.t.Helper()
-	if got := offline.MessageNote(s.xr.Object).Generation; got != generation {
-		_, _, message := s.condition()
-		s.t.Errorf("settled at %d, want %d: %s", got, generation, message)
+	if got := offline.ConditionNote(s.xr.Object).Generation; got != generation {
+		s.t.Errorf("settled at %d, want %d", got, generation)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/offline"
 	"github.com/kausality-io/function-kausality/fn/results"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
@@ -65,6 +66,7 @@ func (r *run) report() {
 		r.rsp.Context = all.toContext(r.req.GetContext())
 	}
 	r.condition(all, warnings)
+	r.settled()
 }
 
 // warn adds a warning.
@@ -131,13 +133,19 @@ func (res *resource) prefixed(text string) string {
 	return "resource " + strconv.Quote(res.name) + ": " + text
 }
 
+// settled remembers the last intent that settled, where no webhook does: composed resources carry it as well, and may all be gone.
+func (r *run) settled() {
+	if note := r.composite.SettledIntent(); note != (offline.Note{}) {
+		response.ConditionTrue(r.rsp, v1alpha1.ConditionSettled, note.Reason()).WithMessage(note.String()).TargetComposite()
+	}
+}
+
 // condition of the composite (KR-09-05): the lines about what is held, or all
 // warnings where nothing is.
 func (r *run) condition(all report, warnings []warning) {
-	note := r.composite.SettledIntent().String()
 	if all.reason != v1alpha1.ConditionReasonAllowed {
 		lines := slices.Concat(all.lines, all.outside)
-		response.ConditionFalse(r.rsp, v1alpha1.ConditionKausality, all.reason).WithMessage(message(lines, note)).TargetComposite()
+		response.ConditionFalse(r.rsp, v1alpha1.ConditionKausality, all.reason).WithMessage(message(lines)).TargetComposite()
 		return
 	}
 	lines := make([]string, 0, len(warnings))
@@ -145,14 +153,14 @@ func (r *run) condition(all report, warnings []warning) {
 		lines = append(lines, results.Cut(w.Text, maxLine))
 	}
 	lines = results.Joined(all.outside, lines) // those of an earlier step as well
-	response.ConditionTrue(r.rsp, v1alpha1.ConditionKausality, v1alpha1.ConditionReasonAllowed).WithMessage(message(lines, note)).TargetComposite()
+	response.ConditionTrue(r.rsp, v1alpha1.ConditionKausality, v1alpha1.ConditionReasonAllowed).WithMessage(message(lines)).TargetComposite()
 }
 
-// message of at most results.MaxMessage bytes: as many lines as fit, the number of
-// the others, and the note.
-func message(lines []string, note string) string {
+// message of at most results.MaxMessage bytes: as many lines as fit, and the number
+// of the others.
+func message(lines []string) string {
 	const reserve = len("and 1000000 more\n")
-	room := results.MaxMessage - len(note) - 1 - reserve
+	room := results.MaxMessage - reserve
 	var out []string
 	for i, line := range lines {
 		if room -= len(line) + 1; room < 0 {
@@ -160,9 +168,6 @@ func message(lines []string, note string) string {
 			break
 		}
 		out = append(out, line)
-	}
-	if note != "" {
-		out = append(out, note)
 	}
 	return strings.Join(out, "\n")
 }

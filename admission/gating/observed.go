@@ -53,7 +53,7 @@ type Defaults struct {
 	Ignore external.Rules
 }
 
-// Of returns the question about the gate of a managed resource under the settings of its policy. The caller adds who asks, the
+// Of returns the question about the gate of a managed resource under the settings of its policy. The caller adds who makes the transition, the
 // mode, and the holders of approvals.
 func Of(mr *parent.State, kind identity.Kind, seen Observed, s settings.Settings, d Defaults) Managed {
 	g := Managed{MR: mr, Kind: kind, Observed: seen, Deadline: d.Deadline, CloseTo: d.CloseTo, Suspended: s.Suspended}

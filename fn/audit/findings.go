@@ -88,7 +88,7 @@ func traced(t trace.Trace, recorded bool) []input.Finding {
 
 // note of the last intent of a composite that settled.
 func (a *auditor) note(o *unstructured.Unstructured) offline.Note {
-	return offline.MessageNote(o.Object).Later(a.notes[string(o.GetUID())])
+	return offline.ConditionNote(o.Object).Later(a.notes[string(o.GetUID())])
 }
 
 // settles: only then a change of what a composite is composed of can be drift.

@@ -6,7 +6,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/external"
 )
 
-// WithTags returns a function that puts the next tags into a field, in place of those that were there; see external.WithTags.
+// WithTags returns a function that puts the next tags into a field, in place of earlier ones; see external.WithTags.
 func WithTags(next map[string]string) func(desired, observed any, accepted bool) (any, error) {
 	return func(desired, observed any, accepted bool) (any, error) {
 		d, _ := desired.(map[string]any)
@@ -29,7 +29,7 @@ func HasTags(value any) bool {
 	return len(others) < len(tags)
 }
 
-// WithEnv returns a function that puts the next variables into a field, in place of those that were there; see external.WithEnv.
+// WithEnv returns a function that puts the next variables into a field, in place of earlier ones; see external.WithEnv.
 func WithEnv(next []external.Variable) func(desired, observed any, accepted bool) (any, error) {
 	return func(desired, observed any, accepted bool) (any, error) {
 		d, _ := desired.([]any)

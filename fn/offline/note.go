@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,7 +46,7 @@ func (n Note) String() string {
 	if n == (Note{}) {
 		return ""
 	}
-	return fmt.Sprintf("Settled at generation %d, asked for at %s.", n.Generation, n.At.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("Settled at generation %d, intent of %s.", n.Generation, n.At.UTC().Format(time.RFC3339))
 }
 
 // Later of two notes.
@@ -92,11 +92,12 @@ func NoteOn(s *parent.State) Note {
 	return out
 }
 
-// noted of a composite by its observed resources and, for one release, by the
-// message of its condition, where earlier releases stored it. A resource whose
-// note has a generation that the composite has not reached is another composite's.
+// noted of a composite by its observed resources and its condition. A note whose generation the composite has not reached is another composite's.
 func noted(xr *unstructured.Unstructured, observed []*Resource) Note {
-	out := MessageNote(xr.Object)
+	var out Note
+	if n := ConditionNote(xr.Object); n.Generation <= xr.GetGeneration() {
+		out = n
+	}
 	for _, r := range observed {
 		if n := parseNote(r.Annotation(v1alpha1.AnnotationKeySettledIntent)); n.Generation <= xr.GetGeneration() {
 			out = out.Later(n)
@@ -105,20 +106,24 @@ func noted(xr *unstructured.Unstructured, observed []*Resource) Note {
 	return out
 }
 
-// notePattern finds Note.String in a message.
-var notePattern = regexp.MustCompile(`Settled at generation ([0-9]{1,18}), asked for at ([0-9TZ:-]{20})\.`)
+// Reason is the note as the reason of v1alpha1.ConditionSettled; "" for no note.
+func (n Note) Reason() string {
+	if n == (Note{}) {
+		return ""
+	}
+	return fmt.Sprintf("Generation_%d_%d", n.Generation, n.At.Unix())
+}
 
-// MessageNote is the note in the message of an observed composite's condition, the
-// only place of one that composes nothing.
-func MessageNote(xr map[string]any) Note {
-	m := notePattern.FindStringSubmatch(ssa.Text(ssa.Condition(xr, v1alpha1.ConditionKausality), "message"))
-	if m == nil {
+// ConditionNote is the note in the condition of an observed composite; the zero Note for none.
+func ConditionNote(xr map[string]any) Note {
+	parts := strings.Split(ssa.Text(ssa.Condition(xr, v1alpha1.ConditionSettled), "reason"), "_")
+	if len(parts) != 3 || parts[0] != "Generation" {
 		return Note{}
 	}
-	generation, err := strconv.ParseInt(m[1], 10, 64)
-	at, terr := time.Parse(time.RFC3339, m[2])
+	generation, err := strconv.ParseInt(parts[1], 10, 64)
+	at, terr := strconv.ParseInt(parts[2], 10, 64)
 	if err != nil || terr != nil {
 		return Note{}
 	}
-	return Note{Generation: generation, At: at}
+	return Note{Generation: generation, At: time.Unix(at, 0).UTC()}
 }

@@ -149,7 +149,7 @@ func FuzzNote(f *testing.F) {
 	f.Add(`{"generation":"x"}`, int64(1)<<40, int64(-5))
 	f.Fuzz(func(t *testing.T, value string, generation, at int64) {
 		_ = parseNote(value)
-		_ = MessageNote(conditionWith(value))
+		_ = ConditionNote(conditionWith(value))
 		if generation < 0 || generation > 1e17 || at < 0 || at > 1e11 {
 			return
 		}
@@ -157,14 +157,14 @@ func FuzzNote(f *testing.F) {
 		if got := parseNote(n.Annotation()); got != n {
 			t.Errorf("annotation %s: %v", n.Annotation(), got)
 		}
-		if got := MessageNote(conditionWith("resource \"a\": held\n" + n.String())); got != n {
-			t.Errorf("message %s: %v", n, got)
+		if got := ConditionNote(conditionWith(n.Reason())); got != n {
+			t.Errorf("reason %s: %v", n.Reason(), got)
 		}
 	})
 }
 
-func conditionWith(message string) map[string]any {
-	condition := map[string]any{"type": v1alpha1.ConditionKausality, "message": message}
+func conditionWith(reason string) map[string]any {
+	condition := map[string]any{"type": v1alpha1.ConditionSettled, "status": "True", "reason": reason}
 	return map[string]any{"status": map[string]any{"conditions": []any{condition}}}
 }
 

@@ -109,7 +109,7 @@ func (e *Env) noted(ctx context.Context) (versions map[string]string, err error)
 		if err != nil {
 			return err
 		}
-		if _, reason, message := condition(xr, "Kausality"); !strings.Contains(message, "Settled at generation") {
+		if status, reason, message := condition(xr, v1alpha1.ConditionSettled); status != "True" {
 			return fmt.Errorf("%s: %s", reason, message)
 		}
 		now, err := e.versions(ctx)
