@@ -18,6 +18,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/policies"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
@@ -234,5 +235,44 @@ func TestNothingToAudit(t *testing.T) {
 	}
 	if rsp := s.fnRun(operation(`{"mode":"strict"}`)); rsp.GetResults()[0].GetSeverity() != fnv1.Severity_SEVERITY_FATAL {
 		t.Errorf("an invalid Input: %v", rsp.GetResults())
+	}
+}
+
+// An audit follows the Kausality policies of the cluster, as the gate does: deadline and ignored paths.
+func TestAuditFollowsPolicies(t *testing.T) {
+	open := v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{v1alpha1.VerbUpdate}}
+	for name, tc := range map[string]struct {
+		spec map[string]any
+		want []input.FindingReason
+	}{
+		"Default":  {spec: map[string]any{}, want: []input.FindingReason{input.FindingUnconfirmed, input.FindingExternalDrift}},
+		"Deadline": {spec: map[string]any{"gate": map[string]any{"deadline": "4h"}}, want: []input.FindingReason{input.FindingExternalDrift}},
+		"Ignored": {spec: map[string]any{"gate": map[string]any{"ignorePaths": []any{"spec.forProvider.size"}}},
+			want: []input.FindingReason{input.FindingUnconfirmed}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := settledStage(t)
+			o := s.live["a"].DeepCopy()
+			open.At.Time = s.now.Add(-2 * time.Hour)
+			o.SetAnnotations(map[string]string{v1alpha1.AnnotationKeyTrace: o.GetAnnotations()[v1alpha1.AnnotationKeyTrace],
+				v1alpha1.AnnotationKeyManagementPolicies: `["*"]`, v1alpha1.AnnotationKeyGate: mask.FormatGate(open)})
+			_ = unstructured.SetNestedField(o.Object, map[string]any{"size": int64(9)}, "status", "atProvider")
+			tc.spec["resources"] = []any{map[string]any{"apiGroups": []any{"cloud.example.org"}, "resources": []any{"databases"}}}
+			policy := resources(map[string]any{"apiVersion": "kausality.io/v1alpha1", "kind": "Kausality", "metadata": map[string]any{"name": "all"}, "spec": tc.spec})
+			req := operation(following, o)
+			req.RequiredResources[policies.RequirementKausalityCRD] = resources(readableCRD)
+			req.RequiredResources[policies.RequirementKausalities] = policy
+			rsp := s.fnRun(req)
+			got := auditOf(t, rsp)
+			if d := cmp.Diff(tc.want, reasons(got, "db-a")); d != "" {
+				t.Errorf("-want +got\n%s\n%+v", d, got)
+			}
+			if got.Objects != 1 {
+				t.Errorf("policies are audited: %+v", got)
+			}
+			if _, ok := rsp.GetRequirements().GetExtraResources()[policies.RequirementKausalities]; !ok { //nolint:staticcheck // For v1.20.
+				t.Errorf("policies are not required: %v", rsp.GetRequirements())
+			}
+		})
 	}
 }
