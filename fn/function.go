@@ -2,6 +2,7 @@ package fn
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/crossplane/crossplane-runtime/v2/pkg/logging"
@@ -82,6 +83,7 @@ func (f *Function) run(ctx context.Context, log logging.Logger, req *fnv1.RunFun
 	cfg.policies.Require(req, rsp, r.composite.State.CompositionRevision)
 	r.grant(ctx)
 	r.decide(ctx)
+	r.settle()
 	r.emit()
 	r.report()
 	r.wake()
@@ -145,6 +147,18 @@ func newRun(cfg config, now time.Time, xr *unstructured.Unstructured, req *fnv1.
 		r.world.fingerprint = policies.Fingerprint(req, r.composite.State.CompositionRevision)
 	}
 	return r
+}
+
+// settle the last intent where only this run is missing, and it composes what there is. What was
+// held before the intent stays so (KR-03-10).
+func (r *run) settle() {
+	changes := slices.ContainsFunc(r.resources, func(res *resource) bool {
+		held := res.holding()
+		return res.changes() || held != nil && !held.Before
+	})
+	if c := r.composite; c.First && !changes {
+		c.Latched, c.Settled, c.Intent.Settled = true, max(c.Settled, c.Intent.Generation), true
+	}
 }
 
 // grant the composite the allowances of its last intent, where the core reads them.

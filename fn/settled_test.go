@@ -81,3 +81,42 @@ func TestGraceRestarts(t *testing.T) {
 	s.reconcile(want)
 	s.wantWrites("annotate a", "annotate b")
 }
+
+// The first run for an intent that came during a reconcile is not held by what that one reported (KR-03-10).
+func TestOvertaken(t *testing.T) {
+	overtaken := func(t *testing.T, late time.Duration) (*stage, desire) {
+		t.Helper()
+		s, want := newStage(t, enforce), desire{"a": database(1)}
+		s.reconcile(want)
+		s.settle(want)
+		s.intend(2)
+		s.ready() // as the reconcile reports that began before
+		s.now = s.now.Add(late)
+		return s, want
+	}
+	t.Run("CarriedOut", func(t *testing.T) {
+		s, want := overtaken(t, 5*time.Minute)
+		want["a"] = database(2)
+		s.reconcile(want)
+		s.wantWrites("update a")
+		s.ready()
+		s.now = s.now.Add(time.Minute)
+		want["a"] = database(3)
+		s.reconcile(want)
+		s.wantWrites("hold a")
+	})
+	t.Run("ChangesNothing", func(t *testing.T) {
+		s, want := overtaken(t, 5*time.Minute)
+		s.reconcile(want)
+		s.wantWrites("annotate a")
+		want["a"] = database(3)
+		s.reconcile(want)
+		s.wantWrites("hold a")
+	})
+	t.Run("LongAgo", func(t *testing.T) {
+		s, want := overtaken(t, 7*time.Minute)
+		want["a"] = database(2)
+		s.reconcile(want)
+		s.wantWrites("hold a")
+	})
+}

@@ -38,8 +38,8 @@ type State struct {
 	// Labels, for the selectors of policies.
 	Labels map[string]string
 
-	// ObservedGeneration of status or a True condition, Synced before Ready;
-	// valid where HasObserved.
+	// ObservedGeneration of status or a True condition, Synced before Ready, and of a
+	// composite no later one than it was composed for; valid where HasObserved.
 	ObservedGeneration int64
 	HasObserved        bool
 	// Converged: kstatus is Current, and XRs and MRs are Synced and Ready.
@@ -150,7 +150,8 @@ func (s *State) Deleting() bool { return s.DeletedAt != nil }
 func (s *State) Crossplane() bool { return s.Role != RoleNone }
 
 // ConditionResponsive of a composite is False while Crossplane's circuit breaker delays its reconciles, since too many
-// events of it and its composed resources came (crossplane, apis/apiextensions/v1 WatchCircuitOpen).
+// events of it and its composed resources came (crossplane, apis/apiextensions/v1 WatchCircuitOpen). Its observed
+// generation is the one at which the reconcile that wrote it began.
 const ConditionResponsive = "Responsive"
 
 // Throttled reports whether Crossplane's circuit breaker delays the reconciles of a composite (KR-04-16).
@@ -212,24 +213,35 @@ func (s *State) True(conditionType string) bool {
 	return c.Status == metav1.ConditionTrue
 }
 
-func (s *State) observed(generation int64) {
-	if s.Generation == 0 || generation <= s.Generation {
-		s.ObservedGeneration, s.HasObserved = generation, true
+// exists reports whether an object has had a generation. One that it does not have yet shows nothing: it may be that of
+// an object of which a backup with its status was restored.
+func (s *State) exists(generation int64) bool { return s.Generation == 0 || generation <= s.Generation }
+
+// ReportedGeneration is the generation that the conditions Synced and Ready report as observed; 0 for none. Of a composite
+// it may be later than ObservedGeneration: Crossplane composes it as it is when a reconcile begins, and reports the
+// generation that it has at the end (KR-03-10).
+func (s *State) ReportedGeneration() int64 {
+	for _, t := range []string{"Synced", "Ready"} {
+		if c, _ := s.Condition(t); c.Status == metav1.ConditionTrue && c.ObservedGeneration > 0 && s.exists(c.ObservedGeneration) {
+			return c.ObservedGeneration
+		}
 	}
+	return 0
 }
 
 // observe sets the observed generation and whether the object is converged
 // (KR-03-01 to KR-03-03). The status of a composite is its author's, so that its
-// conditions count and its status.observedGeneration does not. A generation that the
-// object does not have yet shows nothing: it may be that of an object of which a backup
-// with its status was restored.
+// conditions count and its status.observedGeneration does not.
 func (s *State) observe(o *unstructured.Unstructured) {
 	if v, found, err := unstructured.NestedFieldNoCopy(o.Object, "status", "observedGeneration"); err == nil && found && s.Role != RoleComposite {
-		s.observed(integer(v))
+		if generation := integer(v); s.exists(generation) {
+			s.ObservedGeneration, s.HasObserved = generation, true
+		}
 	}
-	for _, t := range []string{"Synced", "Ready"} {
-		if c, _ := s.Condition(t); !s.HasObserved && c.Status == metav1.ConditionTrue && c.ObservedGeneration > 0 {
-			s.observed(c.ObservedGeneration)
+	if generation := s.ReportedGeneration(); !s.HasObserved && generation > 0 {
+		s.ObservedGeneration, s.HasObserved = generation, true
+		if begun, _ := s.Condition(ConditionResponsive); s.Role == RoleComposite && begun.ObservedGeneration > 0 {
+			s.ObservedGeneration = min(generation, begun.ObservedGeneration)
 		}
 	}
 	s.Converged = s.converged(o)

@@ -3,7 +3,6 @@ package settling
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,6 +68,7 @@ func (s Observation) FirstSeen() (generation int64, settled bool) {
 func (s Observation) Unsettled() (why string, again time.Duration) {
 	p := s.Parent
 	intent, _ := trace.Intent(p)
+	late, again := s.late(p, s.Observed, intent.Generation)
 	switch {
 	case p.Deleting():
 		return "it is being deleted", 0
@@ -78,7 +78,9 @@ func (s Observation) Unsettled() (why string, again time.Duration) {
 		return "it has not converged: " + unconverged(p), 0
 	case !s.Known:
 		return "its controller does not report which generation it has observed", 0
-	case s.Observed < intent.Generation:
+	case late && again > 0:
+		return "Crossplane has not reconciled it since the last intent", again
+	case late:
 		return fmt.Sprintf("its controller has observed generation %d, the last intent is %d", s.Observed, intent.Generation), 0
 	case p.Role != parent.RoleComposite && p.Role != parent.RoleClaim:
 		return "", 0
@@ -88,10 +90,25 @@ func (s Observation) Unsettled() (why string, again time.Duration) {
 		return "it has no children yet", 0
 	case s.Missing:
 		return "some of its children cannot be read", unwatchedAgain
-	case held(p) && !s.heldBefore():
+	case s.holds():
 		return "the composition function holds something back", 0
 	}
 	return s.unsettledChild(intent)
+}
+
+// ReconciledWithin is longer than Crossplane delays a reconcile: its circuit breaker by 5 minutes, its queue by 30 seconds.
+const ReconciledWithin = 6 * time.Minute
+
+// late reports whether an object has not observed a generation, which a composite may report without having been composed
+// for it. It counts with the next reconcile, or after ReconciledWithin: another version of Crossplane may have left
+// the condition Responsive behind. again is how long that is; 0 where an event announces it (KR-03-10).
+func (s Observation) late(o *parent.State, observed, generation int64) (is bool, again time.Duration) {
+	reported := o.ReportedGeneration()
+	if observed >= generation || o.Role != parent.RoleComposite || reported <= o.ObservedGeneration || reported < generation {
+		return observed < generation, 0
+	}
+	again = o.ConvergedSince.Add(ReconciledWithin).Sub(s.Now)
+	return again > 0, max(0, again)
 }
 
 // composesNothing reports whether a composite without composed resources has been
@@ -104,10 +121,8 @@ func (s Observation) composesNothing() bool {
 // unsettledChild of an XR or Claim, or the time that it must still stay
 // converged.
 //
-// An intent that comes while Crossplane reconciles is reported as observed when
-// that ends, although the pipeline has not processed it: Crossplane stamps the
-// generation that the composite has by then. What follows from the intent comes
-// with the next reconcile, so the grace begins again with either (KR-03-07, KR-03-08).
+// The grace begins again with an intent, and when it is observed: Crossplane before
+// 2.1 does not show which of its reconciles came after the intent (KR-03-07, KR-03-08).
 func (s Observation) unsettledChild(intent v1alpha1.Hop) (why string, again time.Duration) {
 	since := s.Parent.ConvergedSince
 	responsive, _ := s.Parent.Condition(parent.ConditionResponsive) // zero where Crossplane has no breaker
@@ -121,7 +136,10 @@ func (s Observation) unsettledChild(intent v1alpha1.Hop) (why string, again time
 		if own != nil && own.Timestamp.After(since) {
 			since = own.Timestamp.Time
 		}
-		if carries(c, s.Parent, intent.Generation) && !childSettled(c) {
+		if !carries(c, s.Parent, intent.Generation) {
+			continue
+		}
+		if settled, again := s.childSettled(c); !settled {
 			if s.Unwatched {
 				again = unwatchedAgain
 			}
@@ -150,32 +168,35 @@ func held(p *parent.State) bool {
 	return ok && c.Status == metav1.ConditionFalse && (c.Reason == v1alpha1.ConditionReasonHeld || c.Reason == v1alpha1.ConditionReasonFrozen)
 }
 
-// heldBefore reports whether all that is held was held before the last intent, as the
-// records on the children show: the intent changes nothing of it (KR-05-59).
-func (s Observation) heldBefore() bool {
-	if c, _ := s.Parent.Condition(v1alpha1.ConditionKausality); c.Reason != v1alpha1.ConditionReasonHeld {
-		return false
-	}
-	found := false
+// holds reports whether the composition function holds something that was not held before the last intent, which changes
+// nothing of that (KR-05-59). A record counts without the condition: Crossplane writes that later, or has a conflict.
+func (s Observation) holds() bool {
+	before, since := s.records()
+	c, _ := s.Parent.Condition(v1alpha1.ConditionKausality)
+	return since || held(s.Parent) && !(before && c.Reason == v1alpha1.ConditionReasonHeld)
+}
+
+// records on the children show what was held before the last intent, and since. What does not parse was not before.
+func (s Observation) records() (before, since bool) {
+	note := func(h bool) { before, since = before || h, since || !h }
 	for _, c := range s.Children {
 		if value := c.Annotations[v1alpha1.AnnotationKeyHeld]; value != "" {
 			var h v1alpha1.Held
-			if json.Unmarshal([]byte(value), &h) != nil || !h.Before {
-				return false
-			}
-			found = true
+			note(json.Unmarshal([]byte(value), &h) == nil && h.Before)
 		}
 		value := c.Annotations[v1alpha1.AnnotationKeyHeldCreations]
 		if value == "" {
 			continue
 		}
 		var list []v1alpha1.HeldCreation
-		if json.Unmarshal([]byte(value), &list) != nil || slices.ContainsFunc(list, func(h v1alpha1.HeldCreation) bool { return !h.Before }) {
-			return false
+		if json.Unmarshal([]byte(value), &list) != nil {
+			note(false)
 		}
-		found = found || len(list) > 0
+		for _, h := range list {
+			note(h.Before)
+		}
 	}
-	return found
+	return before, since
 }
 
 // carries reports whether a child's trace comes from an intent of its parent.
@@ -190,17 +211,21 @@ func carries(c, p *parent.State, generation int64) bool {
 
 // childSettled reports whether a child carried out the change that its trace records. An
 // open gate has not let it through completely, but for that of a creation, which stays open for a while after the child is
-// Ready (KR-08-06); and a composite whose reconciles are delayed may have more to do.
-func childSettled(c *parent.State) bool {
+// Ready (KR-08-06); and a composite whose reconciles are delayed may have more to do. again is as that of late.
+func (s Observation) childSettled(c *parent.State) (is bool, again time.Duration) {
 	gate := mask.ParseGate(c.Annotations)
 	created := gate.Reason == v1alpha1.GateReasonCreated && c.True("Ready")
-	if c.Throttled() || gate.State == v1alpha1.GateOpen && !created {
-		return false
+	if !c.Converged || c.Throttled() || gate.State == v1alpha1.GateOpen && !created {
+		return false, 0
 	}
 	own := trace.Of(c.Annotations).Own()
+	if !c.HasObserved || own == nil {
+		return true, 0
+	}
 	// A hop may be ahead of its object: what its author changed behind the mask
 	// leaves the stored spec, and so the generation, as it was.
-	return c.Converged && (!c.HasObserved || own == nil || c.ObservedGeneration >= min(own.Generation, c.Generation))
+	late, again := s.late(c, c.ObservedGeneration, min(own.Generation, c.Generation))
+	return !late, again
 }
 
 // Settled reports whether a parent settled at its last intent: known is the

@@ -27,6 +27,21 @@ func TestSettles(t *testing.T) {
 			fx.Condition("Ready", status, "R", 7)(o)
 		}
 	}
+	// overtaken by an intent: a reconcile began at a generation, and the latest one is reported.
+	overtaken := func(begun int64, synced string) fx.Mod {
+		return func(o *unstructured.Unstructured) {
+			unstructured.RemoveNestedField(o.Object, "status", "conditions")
+			fx.Condition("Synced", synced, "R", 7)(o)
+			fx.Condition("Ready", "True", "R", 7)(o)
+			fx.Condition("Responsive", "True", "WatchCircuitClosed", begun)(o)
+		}
+	}
+	// at a time after the conditions of overtaken.
+	at := func(observed int64, after time.Duration) func(*Observation) {
+		return func(s *Observation) {
+			s.Observed, s.Now = observed, time.Date(2026, 1, 2, 11, 30, 0, 0, time.UTC).Add(after)
+		}
+	}
 	fresh := fx.Annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{fx.Hop(fx.Composite(), 5, "alice"), trace.Hop(parent.RefOf(fx.Instance()), 3, "c",
 		fx.Noon.Add(-2*time.Second))}.String())
 	ahead := fx.Annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{fx.Hop(fx.Composite(), 5, "alice"), fx.Hop(fx.Instance(), 4, "c")}.String())
@@ -91,6 +106,18 @@ func TestSettles(t *testing.T) {
 			s.Parent.Conditions = append(s.Parent.Conditions, parent.Condition{Type: parent.ConditionResponsive, Status: metav1.ConditionTrue,
 				LastTransitionTime: fx.Noon.Add(-4 * time.Second)})
 		}, again: 6 * time.Second},
+		"Overtaken": {reason: "the intent came while Crossplane composed the generation before: its pipeline has not seen it (KR-03-10)",
+			xr: []fx.Mod{overtaken(4, "True")}, child: child(), change: at(4, 30*time.Second), again: 5*time.Minute + 30*time.Second},
+		"OvertakenObserved": {reason: "a reconcile began at the intent: the grace begins when that is seen", xr: []fx.Mod{overtaken(5, "True")}, child: child(),
+			change: func(s *Observation) { s.Observed, s.ObservedSince = 5, fx.Noon.Add(-time.Second) }, again: 9 * time.Second},
+		"OvertakenSettled": {reason: "and ends", xr: []fx.Mod{overtaken(5, "True")}, child: child(), change: at(5, time.Minute), settled: true},
+		"OvertakenFailed":  {reason: "one that failed has carried out nothing", xr: []fx.Mod{overtaken(5, "False")}, child: child(), change: at(5, time.Minute)},
+		"OvertakenAbandoned": {reason: "a Crossplane that does not write Responsive leaves it behind", settled: true,
+			xr: []fx.Mod{overtaken(4, "True")}, child: child(), change: at(4, 6*time.Minute)},
+		"OvertakenChild": {reason: "a composite below waits for its reconcile, too", change: at(5, 30*time.Second), again: 5*time.Minute + 30*time.Second,
+			child: parent.Sum(fx.With(fx.Instance(), fx.Synced, fx.Ready, fx.Condition("Responsive", "True", "R", 2)), parent.RoleComposite)},
+		"OvertakenChildAbandoned": {reason: "as long as that may come", change: at(5, 6*time.Minute), settled: true,
+			child: parent.Sum(fx.With(fx.Instance(), fx.Synced, fx.Ready, fx.Condition("Responsive", "True", "R", 2)), parent.RoleComposite)},
 		"Held": {reason: "the function holds something back",
 			xr: []fx.Mod{fx.Condition("Kausality", "False", v1alpha1.ConditionReasonHeld, 0)}, child: child(), change: plain},
 		"HeldBefore": {reason: "what was held before the intent is not waited for (KR-05-59)", settled: true, change: plain,
@@ -109,6 +136,10 @@ func TestSettles(t *testing.T) {
 		"FrozenBefore": {reason: "a freeze is waited for", change: plain,
 			xr:    []fx.Mod{fx.Condition("Kausality", "False", v1alpha1.ConditionReasonFrozen, 0)},
 			child: child(fx.Annotate(v1alpha1.AnnotationKeyHeld, `{"reason":"Frozen","operation":"UPDATE","before":true}`))},
+		"HeldUnreported": {reason: "a record counts where the condition was not written after it", change: plain,
+			child: child(fx.Annotate(v1alpha1.AnnotationKeyHeld, `{"reason":"Frozen","operation":"UPDATE"}`))},
+		"HeldBeforeUnreported": {reason: "but none of before", settled: true, change: plain,
+			child: child(fx.Annotate(v1alpha1.AnnotationKeyHeld, `{"reason":"Drift","operation":"UPDATE","before":true}`))},
 		"Frozen": {reason: "or frozen", xr: []fx.Mod{fx.Condition("Kausality", "False", v1alpha1.ConditionReasonFrozen, 0)},
 			child: child(), change: plain},
 		"AllowedByFunctn": {reason: "or does not", xr: []fx.Mod{fx.Condition("Kausality", "True", v1alpha1.ConditionReasonAllowed, 0)},

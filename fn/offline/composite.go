@@ -31,6 +31,9 @@ type Composite struct {
 	Settled int64
 	// Latched reports that the last intent settled.
 	Latched bool
+	// First reports that nothing is missing but a run that has processed the last intent: it
+	// settles if this one changes nothing.
+	First bool
 	// Waiting reports that nothing but the grace period is missing.
 	Waiting bool
 	// Secrets are the fields with secret values that the Input names, none of which is captured.

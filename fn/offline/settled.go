@@ -69,6 +69,10 @@ func (c *Composite) recall(observed []*Resource) {
 
 // settle the last intent where the composite reached it. An intent stays settled
 // (KR-09-10).
+//
+// The conditions may be those of a reconcile that an intent came during, and this run the
+// first for that intent: Crossplane has updated Responsive in the composite by now. An
+// earlier run shows in the hops of what it changed, or by time (KR-03-10).
 func (c *Composite) settle(observed []*Resource, grace time.Duration, now time.Time) {
 	if c.Latched {
 		return
@@ -76,7 +80,13 @@ func (c *Composite) settle(observed []*Resource, grace time.Duration, now time.T
 	in := c.observation(observed)
 	in.Grace, in.Now = grace, now
 	settled, again := in.Settles()
-	if c.Waiting = again > 0; settled {
+	if c.Waiting = again > 0; !settled {
+		return
+	}
+	in.Grace = max(grace, settling.ReconciledWithin)
+	before, _ := in.Settles()
+	c.First = !before && !slices.ContainsFunc(observed, func(r *Resource) bool { return r.Hop != nil && same(*r.Hop, c.Intent) })
+	if !c.First {
 		c.Latched, c.Settled = true, max(c.Settled, c.Intent.Generation)
 	}
 }

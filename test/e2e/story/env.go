@@ -53,6 +53,8 @@ type Env struct {
 	Cloud   *client.Client
 	// Bins are the paths of the programs by the names of their parts.
 	Bins parts.Paths
+	// Functions are the processes of the composition functions, by name.
+	Functions map[string]*controlplane.Process
 
 	admin      dynamic.Interface
 	cloudURL   string
@@ -93,7 +95,7 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 	if o.SettleGrace == 0 {
 		o.SettleGrace = time.Second
 	}
-	e := &Env{Options: o}
+	e := &Env{Options: o, Functions: map[string]*controlplane.Process{}}
 	var err error
 	if e.Bins, err = Build(ctx, o.Out, o.Kausality); err != nil {
 		return e, err

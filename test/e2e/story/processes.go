@@ -134,7 +134,7 @@ func (e *Env) startFunctions(ctx context.Context) error {
 			capabilities = append(capabilities, "operation") // as in crossplane.yaml
 		}
 		cmd := exec.Command(e.Bins[bin], args...)
-		if _, err := e.Serve(ctx, name, cmd); err != nil {
+		if e.Functions[name], err = e.Serve(ctx, name, cmd); err != nil {
 			return err
 		}
 		if err := e.RegisterFunction(ctx, name, fmt.Sprintf("localhost:%d", port), capabilities...); err != nil {
