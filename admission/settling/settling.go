@@ -180,16 +180,15 @@ func (s Observation) holds() bool {
 func (s Observation) records() (before, since bool) {
 	note := func(h bool) { before, since = before || h, since || !h }
 	for _, c := range s.Children {
+		if c.Parent.UID != s.Parent.UID {
+			continue
+		}
 		if value := c.Annotations[v1alpha1.AnnotationKeyHeld]; value != "" {
 			var h v1alpha1.Held
 			note(json.Unmarshal([]byte(value), &h) == nil && h.Before)
 		}
-		value := c.Annotations[v1alpha1.AnnotationKeyHeldCreations]
-		if value == "" {
-			continue
-		}
 		var list []v1alpha1.HeldCreation
-		if json.Unmarshal([]byte(value), &list) != nil {
+		if value := c.Annotations[v1alpha1.AnnotationKeyHeldCreations]; value != "" && json.Unmarshal([]byte(value), &list) != nil {
 			note(false)
 		}
 		for _, h := range list {

@@ -140,6 +140,8 @@ func TestSettles(t *testing.T) {
 			child: child(fx.Annotate(v1alpha1.AnnotationKeyHeld, `{"reason":"Frozen","operation":"UPDATE"}`))},
 		"HeldBeforeUnreported": {reason: "but none of before", settled: true, change: plain,
 			child: child(fx.Annotate(v1alpha1.AnnotationKeyHeld, `{"reason":"Drift","operation":"UPDATE","before":true}`))},
+		"HeldElsewhere": {reason: "and none of another composite", settled: true, change: plain,
+			child: child(fx.Annotate(v1alpha1.AnnotationKeyHeld, `{"reason":"Frozen","operation":"UPDATE"}`), fx.Set([]any{}, "metadata", "ownerReferences"))},
 		"Frozen": {reason: "or frozen", xr: []fx.Mod{fx.Condition("Kausality", "False", v1alpha1.ConditionReasonFrozen, 0)},
 			child: child(), change: plain},
 		"AllowedByFunctn": {reason: "or does not", xr: []fx.Mod{fx.Condition("Kausality", "True", v1alpha1.ConditionReasonAllowed, 0)},
