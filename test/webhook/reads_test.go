@@ -13,7 +13,6 @@ import (
 
 const (
 	liveReads = "kausality_live_reads_total"
-	decisions = "kausality_decisions_total"
 )
 
 // TestLiveReadsOfAReplica: no read of the API server on the allowed path once the cache is
