@@ -46,6 +46,8 @@ type fixture struct {
 	t          testing.TB
 	ns         string
 	hans, ctrl dynamic.Interface
+	// changedAt is the point of the cloud's log at which changeOutside was called last; 0 for never.
+	changedAt int64
 }
 
 func newFixture(t testing.TB, name string) *fixture {

@@ -73,7 +73,7 @@ func TestDriftStopped(t *testing.T) {
 	s := newFixture(t, "stopped")
 	mr, seq := s.settled("store", 10).GetName(), s.seq()
 	s.annotate(xstores, "store", v1alpha1.AnnotationKeyFreeze, `{"user":"hans","message":"incident"}`)
-	require.NoError(t, the.cloud.Change(t.Context(), mr, client.Fields{"size": 3}))
+	s.changeOutside(mr, client.Fields{"size": 3})
 	s.follow(s.awaitDrift(mr))
 	s.annotate(xstores, "store", v1alpha1.AnnotationKeyRejections, `[{"kind":"Database","name":"*","reason":"audit"}]`)
 	s.annotate(xstores, "store", v1alpha1.AnnotationKeyFreeze, nil)
@@ -109,7 +109,7 @@ func TestFrozenNamespace(t *testing.T) {
 		t.Helper()
 		seq := s.seq()
 		freeze(value)
-		require.NoError(t, the.cloud.Change(t.Context(), mr, client.Fields{"size": size}))
+		s.changeOutside(mr, client.Fields{"size": size})
 		s.follow(s.awaitDrift(mr))
 		s.polls(mr, 3)
 		if w := s.writes(seq, mr); len(w) > 0 {
@@ -129,7 +129,34 @@ func TestFrozenNamespace(t *testing.T) {
 	held(4, `"{\"expiry\":\"`+ends+`\"}"`, func() {})
 }
 
-// awaitDrift of an MR and return the command that approves it.
+// changeOutside changes a database in the cloud, once its provider has reported on its spec as it is: before, a reconcile
+// may be under way that began while the gate was open, and would revert the change before the gate can know of it.
+func (s *fixture) changeOutside(mr string, fields client.Fields) {
+	s.t.Helper()
+	wait.For(s.t, "the provider of "+mr+" to know the mask", 60*time.Second, func(context.Context) error {
+		o := s.mr(mr)
+		if g := syncedGeneration(o); g < o.GetGeneration() {
+			return fmt.Errorf("generation %d is observed of %d, gate %+v", g, o.GetGeneration(), gateOf(o))
+		}
+		return s.closed(s.t.Context(), mr)
+	})
+	s.changedAt = s.seq()
+	require.NoError(s.t, the.cloud.Change(s.t.Context(), mr, fields))
+}
+
+// syncedGeneration is the one that the provider's last reconcile was about; 0 before the first.
+func syncedGeneration(o *unstructured.Unstructured) int64 {
+	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, e := range list {
+		if c, ok := e.(map[string]any); ok && c["type"] == "Synced" {
+			g, _ := c["observedGeneration"].(int64)
+			return g
+		}
+	}
+	return 0
+}
+
+// awaitDrift of an MR, and return the command that approves it.
 func (s *fixture) awaitDrift(mr string) (suggested string) {
 	s.t.Helper()
 	wait.For(s.t, "the drift of "+mr, 60*time.Second, func(ctx context.Context) error {
@@ -143,6 +170,9 @@ func (s *fixture) awaitDrift(mr string) (suggested string) {
 			if suggested, _, _ = unstructured.NestedString(d.Object, "spec", "suggestedApproval"); child == mr && phase == "Detected" {
 				return nil
 			}
+		}
+		if w := s.writes(s.changedAt, mr); s.changedAt > 0 && len(w) > 0 {
+			s.t.Fatalf("there is nothing left to report: the provider has reverted the change by %v", w)
 		}
 		o := s.mr(mr)
 		return fmt.Errorf("%d drifts, none of them; gate %+v, status %v, written outside: %v", len(list.Items), gateOf(o), o.Object["status"], s.writes(0, mr))
@@ -177,7 +207,7 @@ func TestIgnoredDifference(t *testing.T) {
 	_, err := s.patch(s.hans, databases, mr, `{"spec":{"forProvider":{"tags":{"ignored":"a"}}}}`)
 	require.NoError(t, err)
 	s.awaitClosed(mr)
-	require.NoError(t, the.cloud.Change(t.Context(), mr, client.Fields{"tags": map[string]string{"tier": "bronze", "ignored": "b"}}))
+	s.changeOutside(mr, client.Fields{"tags": map[string]string{"tier": "bronze", "ignored": "b"}})
 	wait.For(t, "the provider to show it", 30*time.Second, func(context.Context) error {
 		if v, _, _ := unstructured.NestedString(s.mr(mr).Object, "status", "atProvider", "tags", "ignored"); v != "b" {
 			return fmt.Errorf("it shows %q", v)
@@ -206,8 +236,7 @@ func TestEvents(t *testing.T) {
 	_, err := s.patch(s.hans, databases, mr, `{"spec":{"forProvider":{"size":20}}}`)
 	require.NoError(t, err)
 	s.awaitClosed(mr)
-	s.polls(mr, 2) // A reconcile that began while the gate was open would revert the change: by then it has ended.
-	require.NoError(t, the.cloud.Change(t.Context(), mr, client.Fields{"size": 3}))
+	s.changeOutside(mr, client.Fields{"size": 3})
 	s.follow(s.awaitDrift(mr))
 	want := map[string]int64{"GateOpened": 3, "GateClosed": 3, "ExternalDrift": 1, "ApprovalUsed": 1} // created, changed, approved
 	wait.For(t, "all events", 60*time.Second, func(context.Context) error {
@@ -338,7 +367,7 @@ func TestUngate(t *testing.T) {
 	author := []any{"Delete", "Observe", "Update", "Create"}
 	mr := s.lone("alone", 5, author...)
 	s.awaitClosed(mr)
-	require.NoError(t, the.cloud.Change(t.Context(), mr, client.Fields{"size": 3}))
+	s.changeOutside(mr, client.Fields{"size": 3})
 	s.awaitDrift(mr)
 	name := "databases.cloud.example.org/" + s.ns + "/" + mr
 	ungate := func(args ...string) (string, error) {
