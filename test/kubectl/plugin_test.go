@@ -242,7 +242,7 @@ func external(t *testing.T) {
 	db := database(t)
 	name := strings.TrimPrefix(db, "database/")
 	the.terminal(t, "", "pending").golden(t, "pending-none", 0)
-	require.NoError(t, the.Cloud.Change(t.Context(), name, client.Fields{"size": 9}))
+	require.NoError(t, the.ChangeOutside(t.Context(), client.Fields{"size": 9}))
 	wait.For(t, "the drift to be listed", 60*time.Second, func(context.Context) error {
 		if r := the.pipe(t, "pending", "--exit-code"); r.code != 4 {
 			return fmt.Errorf("exit code %d: %s", r.code, r.out)

@@ -70,7 +70,7 @@ func votes(t *testing.T) {
 	name := strings.TrimPrefix(database(t), "database/")
 	inForce(t, twoOfDBA, v1alpha1.ResourceApprovalRules, "two-of-dba", func() {
 		gateClosed(t)
-		require.NoError(t, the.Cloud.Change(t.Context(), name, client.Fields{"size": 9}))
+		require.NoError(t, the.ChangeOutside(t.Context(), client.Fields{"size": 9}))
 		id := ""
 		wait.For(t, "the drift to be listed", wait.Patience, func(context.Context) error {
 			id = strings.TrimPrefix(strings.TrimSpace(the.pipe(t, "pending", xr, "-o", "name").out), "drift.kausality.io/")

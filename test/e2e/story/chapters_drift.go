@@ -25,7 +25,7 @@ func tampered(ctx context.Context, e *Env, t *Teller) error {
 		return err
 	}
 	t.Types("", fmt.Sprintf("curl -X POST %s/_control/change -d '{\"name\":%q,\"size\":9}'   # a click in the cloud's console", e.cloudURL, mr.GetName()))
-	if err := e.Cloud.Change(ctx, mr.GetName(), client.Fields{"size": 9}); err != nil {
+	if err := e.ChangeOutside(ctx, client.Fields{"size": 9}); err != nil {
 		return err
 	}
 	d, err := e.awaitDrift(ctx, "External", "Database", "")

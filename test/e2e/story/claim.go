@@ -228,7 +228,7 @@ func claimReverted(ctx context.Context, e *Env, t *Teller) error {
 	if err != nil {
 		return err
 	}
-	if err := e.Cloud.Change(ctx, mr.GetName(), client.Fields{"size": 9}); err != nil {
+	if err := e.ChangeOutside(ctx, client.Fields{"size": 9}); err != nil {
 		return err
 	}
 	d, err := e.awaitDrift(ctx, "External", "Database", "")
