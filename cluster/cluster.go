@@ -74,6 +74,7 @@ func New(config *rest.Config) (*Cluster, error) {
 	if c.Policies, err = NewPolicies(c.Dynamic); err != nil {
 		return nil, err
 	}
+	c.Policies.defined = func() bool { return !c.Kinds.HasSynced() || c.Kinds.hasCRD(policyKind) }
 	c.States, c.Namespaces = NewStates(c.Dynamic, c.Kinds), NewNamespaces(c.Dynamic)
 	c.States.terminating = c.Namespaces.Terminating
 	return c, nil

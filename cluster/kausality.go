@@ -27,7 +27,10 @@ import (
 // PolicyCRD is the CRD of the Kausality policies.
 const PolicyCRD = v1alpha1.ResourceKausalities + "." + v1alpha1.Group
 
-var policyResource = v1alpha1.GroupVersion.WithResource(v1alpha1.ResourceKausalities)
+var (
+	policyResource = v1alpha1.GroupVersion.WithResource(v1alpha1.ResourceKausalities)
+	policyKind     = v1alpha1.GroupVersion.WithKind("Kausality")
+)
 
 // Policies are the Kausality policies of a cluster, compiled. It is safe for
 // concurrent use.
@@ -35,7 +38,10 @@ type Policies struct {
 	informer cache.SharedIndexInformer
 	taken    cache.ResourceEventHandlerRegistration
 	// missing: the CRD was not installed when the policies were listed.
-	missing  atomic.Bool
+	missing atomic.Bool
+	// defined reports whether the CRD exists, or that is unknown; nil for always unknown.
+	defined  func() bool
+	policies dynamic.ResourceInterface
 	crds     dynamic.ResourceInterface
 	onChange []func()
 
@@ -56,11 +62,15 @@ type policy struct {
 // NewPolicies returns Policies that hold none until Run. A cluster without their
 // CRD has none.
 func NewPolicies(client dynamic.Interface) (*Policies, error) {
-	p := &Policies{crds: client.Resource(crdResource), byName: map[string]*v1alpha1.Kausality{}, deleted: map[types.UID]string{}}
+	p := &Policies{
+		policies: client.Resource(policyResource), crds: client.Resource(crdResource),
+		byName: map[string]*v1alpha1.Kausality{}, deleted: map[types.UID]string{},
+	}
 	p.informer = newInformer(client, policyResource, "", func(o *unstructured.Unstructured) any { return policyOf(o) })
 	err := p.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		if kerrors.IsNotFound(err) { // no CRD, no policies; it may be installed later
 			p.missing.Store(true)
+			p.awaitServed(ctx)
 			return
 		}
 		WatchFailed(ctx, r, err)
@@ -90,6 +100,31 @@ func policyOf(o *unstructured.Unstructured) *policy {
 // OnChange calls f when the policies in force may have changed. Call it before
 // Run.
 func (p *Policies) OnChange(f func()) { p.onChange = append(p.onChange, f) }
+
+// servedCheck is how often it is checked whether missing policies are served.
+const servedCheck = 250 * time.Millisecond
+
+// awaitServed waits until policies are served whose CRD does not exist, and returns at once where that is unknown. The
+// watch calls it before it tries again: its backoff, which grows to a minute while the CRD is missing, must not delay the
+// policies of the next CRD, which the policy controller reports as in force. Requests are made only once the CRD exists.
+func (p *Policies) awaitServed(ctx context.Context) {
+	if p.defined == nil || p.defined() {
+		return
+	}
+	// The only error is that the context ended, which ends the watch, too.
+	_ = wait.PollUntilContextCancel(ctx, servedCheck, false, func(ctx context.Context) (bool, error) {
+		if !p.defined() {
+			return false, nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, readTimeout)
+		defer cancel()
+		_, err := p.policies.List(ctx, metav1.ListOptions{Limit: 1})
+		return !kerrors.IsNotFound(err), nil
+	})
+}
+
+// readTimeout bounds a read of the policies or of their CRD.
+const readTimeout = 2 * time.Second
 
 // decideDeletedEvery is how often deleted policies are decided whose CRD could not be
 // read when they were deleted.
@@ -156,7 +191,7 @@ func (p *Policies) decideDeleted(ctx context.Context) {
 	if len(undecided) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	crd, err := p.crds.Get(ctx, PolicyCRD, metav1.GetOptions{})
 	if err != nil && !kerrors.IsNotFound(err) {

@@ -51,6 +51,49 @@ func TestPoliciesWithoutCRD(t *testing.T) {
 	<-done
 }
 
+// TestPoliciesOfTheNextCRD: policies are in force within seconds after their CRD is installed again, however long it was
+// missing, and while it is missing nothing is requested.
+func TestPoliciesOfTheNextCRD(t *testing.T) {
+	t.Parallel()
+	var served, defined atomic.Bool
+	var requests, early atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		switch {
+		case !served.Load():
+			if defined.Load() {
+				early.Add(1)
+			}
+			http.NotFound(w, r)
+		case r.URL.Query().Get("watch") != "":
+			http.Error(w, "no watches", http.StatusBadRequest)
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(`{"apiVersion":"kausality.io/v1alpha1","kind":"KausalityList","metadata":{"resourceVersion":"1"},"items":[` +
+				`{"apiVersion":"kausality.io/v1alpha1","kind":"Kausality","metadata":{"name":"shop","uid":"1"},"spec":{"mode":"log","resources":[` +
+				`{"apiGroups":["shop.example.org"],"resources":["apps"]}]}}]}`))
+		}
+	}))
+	t.Cleanup(s.Close)
+	client, err := dynamic.NewForConfig(&rest.Config{Host: s.URL})
+	require.NoError(t, err)
+	p, err := NewPolicies(client)
+	require.NoError(t, err)
+	p.defined = defined.Load
+	done := make(chan struct{})
+	ctx, stop := context.WithCancel(t.Context())
+	go func() { defer close(done); p.Run(ctx) }()
+	until(t, "the policies to be missing", p.missing.Load)
+	before := requests.Load()
+	assert.Never(t, func() bool { return requests.Load() != before }, 3*time.Second, 100*time.Millisecond, "while the CRD is missing, nothing is requested")
+	defined.Store(true) // The API server serves the kind of a CRD some time after it exists.
+	until(t, "a request for what is not served yet", func() bool { return early.Load() >= 2 })
+	served.Store(true)
+	until(t, "the policy to be in force", func() bool { return len(p.Set().Scopes()) == 1 })
+	stop()
+	<-done
+}
+
 // TestDeletedPolicies: a deleted policy is not in force any more, also where its CRD
 // cannot be read at first. One that was deleted with its CRD stays in force, also
 // where the CRD is installed again before it can be read.

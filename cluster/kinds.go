@@ -239,6 +239,12 @@ func (k *Kinds) defined(gvk schema.GroupVersionKind) (Info, bool) {
 	return i, ok
 }
 
+// hasCRD reports whether a CRD serves a kind.
+func (k *Kinds) hasCRD(gvk schema.GroupVersionKind) bool {
+	_, ok := k.defined(gvk)
+	return ok
+}
+
 // OfResource is the kind of a resource: of a CRD, else as discovery has it. It
 // looks through all kinds, which is for rare questions only.
 func (k *Kinds) OfResource(gvr schema.GroupVersionResource) (Info, error) {

@@ -241,11 +241,14 @@ func stray(t *testing.T, ns, name string) error {
 }
 
 // TestCRDRemoved: policies that are deleted with their CRD stay in force, and new
-// ones take effect when the CRD exists again.
+// ones take effect when the CRD exists again, in the webhook and in the gate. A gate that did not know the new policy yet
+// would never know that it was deleted either, and keep the old one in force for the next tests.
 func TestCRDRemoved(t *testing.T) {
 	ns := namespace(t, "crd")
 	policy(t, "shop", map[string]any{"mode": "enforce"})
 	guarded(t, ns)
+	played(t, ns, "kept", nil)
+	closedGate(t, ns, "kept")
 	before, err := the.admin.Resource(hooks).Get(t.Context(), "kausality", metav1.GetOptions{})
 	require.NoError(t, err)
 	const name = "kausalities.kausality.io"
@@ -271,6 +274,7 @@ func TestCRDRemoved(t *testing.T) {
 		}
 		return nil
 	})
+	closedGate(t, ns, "kept")
 	_, err = the.run(t.Context(), "upgrade", "kausality", the.release, "--reuse-values") // it brings back what is missing
 	require.NoError(t, err)
 	wait.For(t, "the CRD to be back", wait.Patience, func(ctx context.Context) error {
@@ -286,6 +290,7 @@ func TestCRDRemoved(t *testing.T) {
 	})
 	policy(t, "shop", map[string]any{"mode": "log"})
 	wait.For(t, "the new policy to hold", wait.Patience, func(context.Context) error { n++; return stray(t, ns, fmt.Sprintf("stray-%d", n)) })
+	restoredTo(t, ns, "kept", "*")
 }
 
 // TestAPIServerRestart: all components recover.
