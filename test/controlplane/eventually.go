@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 )
 
 // pollInterval of Eventually.
 const pollInterval = 100 * time.Millisecond
 
-// Eventually calls f every 100 ms until it returns nil. After Patience(timeout), or when ctx ends, it
-// returns the last error of f together with what was waited for. f is called at least once, and its
-// context ends with the timeout.
+// Eventually calls f every 100 ms until it returns nil. After Patience(timeout), where a machine that is busy for a part
+// of the wait counts as busy for that part, or when ctx ends, it returns the last error of f together with what was waited
+// for. f is called at least once, and its context ends with the longest timeout.
 //
 // Where a process ends that tests rely on (one of the control plane's own, or one that Serve started),
 // Eventually returns that at once: waiting on would hide the reason behind a timeout.
@@ -24,9 +25,7 @@ func Eventually(ctx context.Context, what string, timeout time.Duration, f func(
 
 // EventuallyEvery is Eventually with another interval than 100 ms.
 func EventuallyEvery(ctx context.Context, interval time.Duration, what string, timeout time.Duration, f func(context.Context) error) error {
-	patience := Patience(timeout)
-
-	limited, cancel := context.WithTimeout(ctx, patience)
+	limited, cancel := context.WithTimeout(ctx, patience(timeout, mostPatience))
 	defer cancel()
 
 	tick := time.NewTicker(interval)
@@ -34,7 +33,13 @@ func EventuallyEvery(ctx context.Context, interval time.Duration, what string, t
 
 	var last error
 
-	for began := time.Now(); ; {
+	began := time.Now()
+	idle := budget{left: timeout, at: began}
+	waited := func() error {
+		return fmt.Errorf("waited %s for %s: %w", time.Since(began).Round(time.Second), what, last)
+	}
+
+	for {
 		err := f(limited)
 		if err == nil {
 			return nil
@@ -55,8 +60,11 @@ func EventuallyEvery(ctx context.Context, interval time.Duration, what string, t
 				return fmt.Errorf("gave up waiting for %s: %w", what, errors.Join(context.Cause(ctx), last))
 			}
 
-			return fmt.Errorf("waited %s for %s: %w", patience, what, last)
-		case <-tick.C:
+			return waited()
+		case now := <-tick.C:
+			if !idle.spend(now, factor(os.ReadFile)) {
+				return waited()
+			}
 		}
 	}
 }

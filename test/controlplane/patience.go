@@ -48,3 +48,19 @@ func factor(read func(string) ([]byte, error)) float64 {
 
 	return math.Min(math.Max(leastPatience*perCPU, leastPatience), mostPatience)
 }
+
+// budget is what is left of the time that a wait may take on an idle machine. A busy machine uses it up more slowly, as busy as
+// it is at each time: a wait that began while programs were built does not go on for minutes on a machine that is quiet again.
+type budget struct {
+	left time.Duration
+	// at is when time was last spent.
+	at time.Time
+}
+
+// spend the time until now at a factor of Patience, and report whether any is left.
+func (b *budget) spend(now time.Time, factor float64) bool {
+	b.left -= time.Duration(float64(now.Sub(b.at)) / factor)
+	b.at = now
+
+	return b.left > 0
+}

@@ -97,6 +97,32 @@ func TestPatienceEnds(t *testing.T) {
 	}
 }
 
+// TestBudget: a wait takes as long as the machine is busy while it goes on, and not as busy as it was in the beginning.
+func TestBudget(t *testing.T) {
+	began := time.Now()
+
+	for name, tc := range map[string]struct {
+		factors []float64 // of a minute each
+		left    bool
+	}{
+		"Quiet":      {factors: []float64{leastPatience, leastPatience}},
+		"Busy":       {factors: []float64{mostPatience, mostPatience, mostPatience}, left: true},
+		"QuietAgain": {factors: []float64{mostPatience, leastPatience, leastPatience}},
+		"BusyLater":  {factors: []float64{leastPatience, mostPatience, mostPatience}, left: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, left := budget{left: time.Minute, at: began}, true
+			for i, f := range tc.factors {
+				left = b.spend(began.Add(time.Duration(i+1)*time.Minute), f)
+			}
+
+			if left != tc.left {
+				t.Errorf("want time left: %v, got %v", tc.left, b.left)
+			}
+		})
+	}
+}
+
 // TestCollectingLess: GOGC that is set stays.
 func TestCollectingLess(t *testing.T) {
 	for _, tc := range []struct{ in, want []string }{
