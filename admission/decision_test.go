@@ -88,9 +88,11 @@ func TestRows(t *testing.T) {
 		"1 StatusChange": {reason: "the status is no desired state", setting: setting{xr: []fx.Mod{frozen}},
 			req: byCrossplane(Update, fx.Instance(), fx.Set("m", "status", "atProvider", "size")), want: same(allowed("", outcome.ReasonNoChange))},
 		"1 NoParent": {reason: "no controller parent", setting: setting{},
-			req: by(byCrossplane(Update, fx.Composite(), fx.Set("l", "spec", "size")), fx.Alice, "kubectl"), want: same(allowed(outcome.ClassNewOrigin, outcome.ReasonNoParent))},
+			req:  by(byCrossplane(Update, fx.Composite(), fx.Set("l", "spec", "size")), fx.Alice, "kubectl"),
+			want: same(allowed(outcome.ClassNewOrigin, outcome.ReasonNoParent))},
 		"1 OwnerNoCtrl": {reason: "an owner without controller: true", setting: setting{},
-			req: by(byCrossplane(Update, fx.With(fx.Instance(), plainOwner), fx.Resize("l")), fx.Alice, "kubectl"), want: same(allowed(outcome.ClassNewOrigin, outcome.ReasonNoParent))},
+			req:  by(byCrossplane(Update, fx.With(fx.Instance(), plainOwner), fx.Resize("l")), fx.Alice, "kubectl"),
+			want: same(allowed(outcome.ClassNewOrigin, outcome.ReasonNoParent))},
 		"1 BeingDeleted": {reason: "the object itself is being deleted", setting: setting{xr: []fx.Mod{frozen}},
 			req: byCrossplane(Update, fx.With(fx.Instance(), fx.Deleting), fx.Resize("l")), want: same(allowed("", outcome.ReasonBeingDeleted))},
 		"2 Self": {reason: "late initialisation by the provider", setting: setting{xr: []fx.Mod{frozen}},
@@ -181,7 +183,8 @@ func TestRows(t *testing.T) {
 				if d.Allowed != (d.Message == "") {
 					t.Errorf("%s: a refusal and only a refusal has a message: %q", tc.reason, d.Message)
 				}
-				warned := d.Reason == outcome.ReasonDriftLogged || d.Reason == outcome.ReasonParentUnreadable || d.Reason == outcome.ReasonParentNotFound && tc.req.Operation != Delete
+				warned := d.Reason == outcome.ReasonDriftLogged || d.Reason == outcome.ReasonParentUnreadable ||
+					d.Reason == outcome.ReasonParentNotFound && tc.req.Operation != Delete
 				if d.Allowed && warned && len(d.Warnings) == 0 {
 					t.Errorf("%s: passes under log without a warning", tc.reason)
 				}

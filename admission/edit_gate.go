@@ -29,7 +29,8 @@ func (ed *editor) setGate() {
 		Kind: ed.Kind, Mode: ed.Mode, Object: req.Object, Old: req.OldObject, Request: req, Incoming: ed.incoming, Stored: ed.stored,
 		Author: p.Author, Before: p.Before, IncomingPolicies: p.Incoming, StoredPolicies: p.Stored, Remembered: p.Remembered,
 		Changes: ed.Changes, Retargeted: ed.Retarget, Opens: ed.opens(),
-		ByController: identity.IsDeleting(req.Object) && ed.controllerWrites(), BySelf: ed.verdict.Class == outcome.ClassSelf, Expected: ed.verdict.Class == outcome.ClassExpected,
+		ByController: identity.IsDeleting(req.Object) && ed.controllerWrites(),
+		BySelf:       ed.verdict.Class == outcome.ClassSelf, Expected: ed.verdict.Class == outcome.ClassExpected,
 		CloseTo: ed.CloseTo(), CarryPendingDrift: ed.Options.CarryPendingDrift,
 		Generation: ed.nextGeneration(), Now: req.Time,
 	}

@@ -70,7 +70,8 @@ func decideWhole(ev *evaluation, both bool) (conclusion, error) {
 func heldHalf(ev *evaluation, f *facts.Facts) *evaluation {
 	class := ev.class
 	class.class = outcome.ClassDrift
-	out := &evaluation{Facts: ev.Facts, ctx: ev.ctx, shared: ev.shared, live: ev.live, deletion: ev.deletion, found: ev.found, class: class, half: half{held: true}}
+	out := &evaluation{Facts: ev.Facts, ctx: ev.ctx, shared: ev.shared, live: ev.live, deletion: ev.deletion, found: ev.found, class: class,
+		half: half{held: true}}
 	if f == nil { // what policies do not allow of the change, they do not allow now
 		out.narrowed = ev.narrowed
 		return out

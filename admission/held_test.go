@@ -92,7 +92,8 @@ func TestHeldMixedCauses(t *testing.T) {
 			want: outcome.ReasonApproved, passes: []string{"spec.forProvider.region"}},
 		"Log": {reason: "all of it passes", mods: mixed, log: true, want: outcome.ReasonDriftLogged, text: "drift: ",
 			passes: []string{"spec.forProvider.region", "spec.forProvider.size"}},
-		"LogAlone": {reason: "all of it passes", mods: []fx.Mod{region("us")}, log: true, want: outcome.ReasonDriftLogged, passes: []string{"spec.forProvider.region"}},
+		"LogAlone": {reason: "all of it passes", mods: []fx.Mod{region("us")}, log: true, want: outcome.ReasonDriftLogged,
+			passes: []string{"spec.forProvider.region"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

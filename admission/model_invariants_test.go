@@ -119,7 +119,8 @@ func (m *model) admitted(key string, user subject.User, req *Request, d Decision
 			}
 		}
 	}
-	if m.mode == v1alpha1.ModeEnforce && d.Class == outcome.ClassDrift && d.Reason != outcome.ReasonApproved && d.Reason != outcome.ReasonInitializing && d.Reason != outcome.ReasonParentDeleted {
+	if m.mode == v1alpha1.ModeEnforce && d.Class == outcome.ClassDrift && d.Reason != outcome.ReasonApproved &&
+		d.Reason != outcome.ReasonInitializing && d.Reason != outcome.ReasonParentDeleted {
 		m.fail("%s: drift by %s passes for %s", key, user.Name, d.Reason)
 	}
 	if req.Operation == Update && user.Name == fx.Crossplane.Name && d.Reason == outcome.ReasonExpected {

@@ -373,7 +373,8 @@ func TestClaimToCloud(t *testing.T) {
 
 			p.want(p.update(hans, "kubectl", "my-database", fx.Set("large", "spec", "size")), outcome.ReasonNoParent)
 			if name == "full" { // one rule of the shorthand allows both
-				p.want(p.update(fx.Crossplane, managerXR, "my-database-xyz", fx.Set("large", "spec", "size"), fx.Set("mysql", "spec", "engine")), outcome.ReasonAllowanceMissing)
+				p.want(p.update(fx.Crossplane, managerXR, "my-database-xyz", fx.Set("large", "spec", "size"), fx.Set("mysql", "spec", "engine")),
+					outcome.ReasonAllowanceMissing)
 			}
 			p.want(p.update(fx.Crossplane, managerXR, "my-database-xyz", fx.Set("large", "spec", "size")), outcome.ReasonExpected)
 			p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", fx.Set("mysql", "spec", "forProvider", "engine")), outcome.ReasonAllowanceMissing)

@@ -312,7 +312,8 @@ func TestTrace(t *testing.T) {
 // The updaters of a child: newest last, the parent's controllers spared (KR-02-04).
 func TestUpdaters(t *testing.T) {
 	five := []string{fx.Crossplane.Hash(), "a", "b", "c", "d"}
-	req := by(byCrossplane(Update, fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyUpdaters, strings.Join(five, ","))), fx.Resize("l")), fx.Alice, "kubectl")
+	req := by(byCrossplane(Update, fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyUpdaters, strings.Join(five, ","))), fx.Resize("l")),
+		fx.Alice, "kubectl")
 	d := decide(t, setting{}.world(), Options{}, req)
 	want := strings.Join([]string{fx.Crossplane.Hash(), "b", "c", "d", fx.Alice.Hash()}, ",")
 	if got := apply(req.Object, d).GetAnnotations()[v1alpha1.AnnotationKeyUpdaters]; got != want {
@@ -325,7 +326,8 @@ func TestTraceTooLarge(t *testing.T) {
 	large := func(label string) fx.Mod {
 		return fx.Annotate(v1alpha1.AnnotationKeyTraceLabelPrefix+label, strings.Repeat("x", v1alpha1.MaxAnnotationBytes/2))
 	}
-	d := decide(t, setting{}.world(), Options{}, by(byCrossplane(Update, fx.Composite(), large("x"), large("y"), fx.Set("l", "spec", "size")), fx.Alice, "kubectl"))
+	d := decide(t, setting{}.world(), Options{},
+		by(byCrossplane(Update, fx.Composite(), large("x"), large("y"), fx.Set("l", "spec", "size")), fx.Alice, "kubectl"))
 	if d.Allowed || d.Reason != outcome.ReasonAnnotationTooLarge || !strings.Contains(d.Message, "XDatabase db") || !strings.Contains(d.Message, "bytes") {
 		t.Errorf("got %+v: %s", outcomeOf(d), d.Message)
 	}

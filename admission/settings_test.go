@@ -111,13 +111,15 @@ func TestOtherActors(t *testing.T) {
 			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyRejections, `[{"kind":"*","name":"*","reason":"no"}]`)}}, req: byAlice(),
 			want: refused(outcome.ClassNewOrigin, outcome.ReasonRejected, 403)},
 		"Controller": {reason: "the parent's controller is no other actor", mode: v1alpha1.ModeEnforce,
-			setting: setting{xr: []fx.Mod{fx.Unsettled}}, req: byCrossplane(Update, fx.Instance(), fx.Resize("l")), want: allowed(outcome.ClassExpected, outcome.ReasonExpected)},
+			setting: setting{xr: []fx.Mod{fx.Unsettled}}, req: byCrossplane(Update, fx.Instance(), fx.Resize("l")),
+			want: allowed(outcome.ClassExpected, outcome.ReasonExpected)},
 		"Initializing": {reason: "the first settling is left alone", mode: v1alpha1.ModeEnforce,
 			setting: setting{xr: []fx.Mod{fx.Unsettled, fx.Unannotate(v1alpha1.AnnotationKeyPhase, v1alpha1.AnnotationKeySettledGeneration),
 				fx.Set([]any{}, "status", "conditions")}},
 			req: byAlice(), want: allowed(outcome.ClassNewOrigin, outcome.ReasonInitializing)},
 		"NoParent": {reason: "an object without a parent has no other actors", mode: v1alpha1.ModeEnforce, setting: setting{},
-			req:  by(byCrossplane(Update, fx.With(fx.Instance(), func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) }), fx.Resize("l")), fx.Alice, "kubectl"),
+			req: by(byCrossplane(Update, fx.With(fx.Instance(), func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) }), fx.Resize("l")),
+				fx.Alice, "kubectl"),
 			want: allowed(outcome.ClassNewOrigin, outcome.ReasonNoParent)},
 	}
 	for name, tc := range cases {

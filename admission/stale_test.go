@@ -32,7 +32,8 @@ func TestStaleCreation(t *testing.T) {
 		"New": {reason: "the gate that the function gives a creation", opts: enforced(),
 			req: byCrossplane(Create, fx.With(fx.Unmasked(), created...)), want: outcome.ReasonExpected},
 		"NoGate": {reason: "a function that does not mask", opts: enforced(), req: byCrossplane(Create, fx.Unmasked()), want: outcome.ReasonExpected},
-		"Log":    {reason: "nothing is refused in mode log", opts: logged, req: byCrossplane(Create, fx.With(fx.Unmasked(), confirmed...)), want: outcome.ReasonExpected},
+		"Log": {reason: "nothing is refused in mode log", opts: logged, req: byCrossplane(Create, fx.With(fx.Unmasked(), confirmed...)),
+			want: outcome.ReasonExpected},
 		"Backup": {reason: "a restored object is another user's", opts: enforced(),
 			req: by(byCrossplane(Create, fx.With(fx.Unmasked(), confirmed...)), fx.Alice, "velero"), want: outcome.ReasonNewOrigin},
 	}

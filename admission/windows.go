@@ -62,12 +62,10 @@ func glassBox(ev *evaluation, rules allowance.Rules) (identity.Holder, approval.
 			set = approval.ParseAt(holder.State.Annotations, ev.Req.Time)
 		}
 	}
-	since := int64(0)
+	intent, _ := trace.Intent(holder.State)
+	since := intent.Generation
 	if ev.view() != nil {
 		since = ev.approvedSince()
-	} else {
-		intent, _ := trace.Intent(holder.State)
-		since = intent.Generation
 	}
 	q := approve.Query(ev.Facts, ev.class.id, since, func(votes []v1alpha1.Vote) (string, bool) {
 		lacking := rules.Closed(votes, ev.Req.Time)

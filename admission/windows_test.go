@@ -74,7 +74,8 @@ func TestWindowsWithoutVotes(t *testing.T) {
 		want   [2]wantedOutcome
 	}{
 		"Expected": {reason: "what an intent causes waits", rule: rule(notNow, expected), xr: unsettled, req: resize(), want: closed(outcome.ClassExpected)},
-		"Open":     {reason: "until they open", rule: rule(openNow, expected), xr: unsettled, req: resize(), want: same(allowed(outcome.ClassExpected, outcome.ReasonExpected))},
+		"Open": {reason: "until they open", rule: rule(openNow, expected), xr: unsettled, req: resize(),
+			want: same(allowed(outcome.ClassExpected, outcome.ReasonExpected))},
 		"Default": {reason: "a rule applies to drift and external changes alone", rule: rule(notNow), xr: unsettled, req: resize(),
 			want: same(allowed(outcome.ClassExpected, outcome.ReasonExpected))},
 		"OnlyOrigins": {reason: "those of other users are others", rule: rule(notNow, origin), xr: unsettled, req: resize(),

@@ -12,7 +12,7 @@ import (
 // otherwise are files that measure how long something takes, or need the time of this machine, and why.
 var otherwise = map[string]string{
 	"admission/clock/local.go":  "it is the clock",
-	"webhook/review.go":         "it sets deadlines of connections",
+	"webhook/review/review.go":  "it sets deadlines of connections",
 	"webhook/handler.go":        "it measures the latency of decisions",
 	"webhook/serving/server.go": "it sets deadlines of connections",
 }

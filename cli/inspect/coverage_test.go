@@ -18,7 +18,8 @@ func TestManagedGaps(t *testing.T) {
 		return map[string]string{v1alpha1.AnnotationKeyManagementPolicies: `["*"]`, v1alpha1.AnnotationKeyGate: gate}
 	}
 	mr := func(policies []string, annotations map[string]string) *cluster.Object {
-		return &cluster.Object{State: &parent.State{Role: parent.RoleManaged, ManagementPolicies: policies, Annotations: annotations}, External: gating.Observed{Comparable: true}}
+		return &cluster.Object{State: &parent.State{Role: parent.RoleManaged, ManagementPolicies: policies, Annotations: annotations},
+			External: gating.Observed{Comparable: true}}
 	}
 	blind, gone, paused := mr([]string{"Observe"}, masked(`{"state":"closed"}`)), mr([]string{"Observe"}, masked(`{"state":"closed"}`)), mr([]string{"*"}, nil)
 	blind.External.Comparable = false

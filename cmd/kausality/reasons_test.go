@@ -119,7 +119,7 @@ func TestReasons(t *testing.T) {
 		"Events": {section: "Events", column: 1, source: slices.Concat(words(t, "gate/*.go", events), words(t, "drift/deliverer.go", events),
 			words(t, "drift/glass.go", events),
 			words(t, "rollout/events.go", events))},
-		"Decisions":  {section: "Reasons of decisions", column: 1, source: words(t, "admission/decision.go", constants("Reason", "Reason"))},
+		"Decisions":  {section: "Reasons of decisions", column: 1, source: words(t, "admission/outcome/decision.go", constants("Reason", "Reason"))},
 		"Gate":       {section: "Reasons of the gate", column: 1, source: gate},
 		"Conditions": {section: "Conditions", column: 3, source: conditions},
 	} {

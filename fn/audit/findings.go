@@ -31,7 +31,8 @@ func (a *auditor) look(o *unstructured.Unstructured, s *parent.State) input.Audi
 	intent, recorded := trace.Intent(s)
 	out := input.Audited{
 		APIVersion: apiVersion, Kind: kind, Namespace: s.Namespace, Name: s.Name,
-		Phase: string(settling.Phase(s, a.note(o).Generation, a.configured.Initialized(s.GroupKind())...)), Initiator: p.Initiator, Origin: p.Origin, IntentGeneration: intent.Generation,
+		Phase:     string(settling.Phase(s, a.note(o).Generation, a.configured.Initialized(s.GroupKind())...)),
+		Initiator: p.Initiator, Origin: p.Origin, IntentGeneration: intent.Generation,
 		Gate: string(mask.ParseGate(s.Annotations).State),
 	}
 	set := approval.ParseAt(s.Annotations, a.now)
