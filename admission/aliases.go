@@ -34,6 +34,8 @@ type (
 
 	// Options of an Evaluator: see package facts.
 	Options = facts.Options
+	// ApproverRBAC is the value of --approver-rbac.
+	ApproverRBAC = facts.ApproverRBAC
 	// Identify is the value of --identify-controller.
 	Identify = facts.Identify
 	// ExpectUntil is the value of --expect-until.
@@ -65,10 +67,18 @@ const (
 // PathExternalName is the external name as a field path.
 const PathExternalName = facts.PathExternalName
 
-// Limits and the verb of a World.
+// Limits of a World, and the right to approve.
 const (
-	MaxBelow    = world.MaxBelow
-	VerbApprove = world.VerbApprove
+	MaxBelow            = world.MaxBelow
+	VerbApprove         = world.VerbApprove
+	SubresourceApproval = world.SubresourceApproval
+)
+
+// Values of Options.ApproverRBAC.
+const (
+	ApproverRBACOff      = facts.ApproverRBACOff
+	ApproverRBACOn       = facts.ApproverRBACOn
+	ApproverRBACResource = facts.ApproverRBACResource
 )
 
 // Errors of World.Parent.

@@ -380,7 +380,7 @@ func TestFollowsTheWorld(t *testing.T) {
 		"PodOfStatefulSet": {child: gvk("", "Pod"), owner: gvk("apps", "StatefulSet"), op: Delete, want: true},
 		"PodOfDaemonSet":   {child: gvk("", "Pod"), owner: gvk("apps", "DaemonSet"), op: Update, want: true},
 		"PodOfJob":         {child: gvk("", "Pod"), owner: gvk("batch", "Job"), op: Create, want: true},
-		"PodOfOther":       {child: gvk("", "Pod"), owner: gvk("example.org", "XDatabase"), op: Create},
+		"PodOfOther":       {child: gvk("", "Pod"), owner: gvk("example.org", "Pool"), op: Create},
 		"JobOfCronJob":     {child: gvk("batch", "Job"), owner: gvk("batch", "CronJob"), op: Create, want: true},
 		"JobOfOther":       {child: gvk("batch", "Job"), owner: gvk("example.org", "Batch"), op: Create},
 		"ReplicaSetWithNone": {child: gvk("apps", "ReplicaSet"), owner: gvk("apps", "Deployment"), op: Delete,

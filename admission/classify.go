@@ -67,7 +67,7 @@ func classifyChange(ev *evaluation) (outcome.Verdict, error) {
 	known := ev.World.Settled(p.Ref)
 	c := classification{
 		phase:   settling.Phase(p, known, ev.World.Initialized(ev.ParentRef.GroupKind())...),
-		id:      ev.Req.DifferenceID(p, ev.Changes),
+		id:      ev.DifferenceID(p, ev.Changes),
 		parents: ev.PolicySet().Of(ev.ParentRef.GroupKind()),
 	}
 	if h := ev.Req.Held; h != nil && h.Since.Generation > 0 { // it was drift: the parent had settled (KR-05-55)

@@ -243,8 +243,8 @@ func TestDeleteCompositeApproved(t *testing.T) {
 	w.managed = []*parent.State{parent.Sum(fx.Instance(), parent.RoleManaged)}
 	refusal := decide(t, w, enforced(), by(byCrossplane(Delete, fx.Composite()), fx.Alice, ""))
 	xr := annotatedBy(t, fx.Composite(), refusal.Suggestion)
-	if _, ok := approval.Parse(xr.GetAnnotations()).Approved(approval.Query{Digests: []string{identity.DeletionID(parent.Sum(xr,
-		parent.RoleComposite), parent.Sum(xr, parent.RoleComposite))}, Intent: 5}); !ok {
+	if _, ok := approval.Parse(xr.GetAnnotations()).Approved(approval.Query{Digests: []string{identity.WholeOf(parent.Sum(xr,
+		parent.RoleComposite), w.managed).ID}, Intent: 5}); !ok {
 		t.Errorf("the gate does not find the approval %s", refusal.Suggestion)
 	}
 	d := decide(t, w, enforced(), by(byCrossplane(Delete, xr), fx.Alice, ""))

@@ -112,6 +112,7 @@ func (ed *editor) run() *outcome.Refusal {
 	whole := ed.Req.Subresource == ""
 	if whole {
 		ed.protect()
+		keepResourceName(ed)
 		ed.warnUnknown()
 		ed.discardGone()
 		if r := ed.validate(); r != nil {

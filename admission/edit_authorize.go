@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/actor"
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/approve"
 	"github.com/kausality-io/function-kausality/admission/facts"
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/outcome"
@@ -15,27 +17,27 @@ import (
 )
 
 // authorize the user to decide about what controllers do with this object, where
-// approver RBAC is on (KR-02-13): by the changed annotations, or by what lets a deletion
+// approver RBAC is on (KR-02-13), or ApprovalRules match the object (KR-14-60): by the changed annotations, or by what lets a deletion
 // orphan as annotation deletion does (KR-13-14), or labels (KR-13-46). What a Composition sets is authorized
 // by the right to write Compositions.
 func (ed *editor) authorize(changed []string) *outcome.Refusal {
-	if !ed.Options.ApproverRBAC {
+	everywhere := ed.Options.ApproverRBAC.Required()
+	if !everywhere && !ed.PolicySet().HasRules() {
 		return nil
 	}
-	if i := slices.IndexFunc(changed, v1alpha1.NeedsApproverVerb); i >= 0 {
+	needs := func(key string) bool {
+		return everywhere && v1alpha1.NeedsApproverVerb(key) || !everywhere && decidesByRule(ed, key)
+	}
+	if i := slices.IndexFunc(changed, needs); i >= 0 {
 		if ed.byComposer() {
 			return nil
 		}
 		return actor.Authorize(ed.ctx, ed.evaluation.Facts, ed.warned(), "changing annotation "+changed[i])
 	}
-	what := ""
-	if field := ed.orphansFrom(); field != "" {
-		what = "changing " + field + " so that a deletion leaves the external resource behind"
-	} else if effect := ed.relabeled(); effect != "" {
-		what = "changing labels so that " + effect
-	} else if field := ed.unlinksFrom(); field != "" {
-		what = "changing " + field + " so that the Claim is not the parent of the composite any more"
+	if !everywhere && !ruled(ed) {
+		return nil
 	}
+	what := alike(ed)
 	if what == "" {
 		return nil
 	}
@@ -43,6 +45,47 @@ func (ed *editor) authorize(changed []string) *outcome.Refusal {
 		return nil // an error leaves it to the right of the user
 	}
 	return actor.Authorize(ed.ctx, ed.evaluation.Facts, ed.warned(), what)
+}
+
+// alike is what a write changes to the same effect as an annotation that needs the right to approve, as a clause; "" for nothing.
+func alike(ed *editor) string {
+	if field := ed.orphansFrom(); field != "" {
+		return "changing " + field + " so that a deletion leaves the external resource behind"
+	}
+	if effect := ed.relabeled(); effect != "" {
+		return "changing labels so that " + effect
+	}
+	if field := ed.unlinksFrom(); field != "" {
+		return "changing " + field + " so that the Claim is not the parent of the composite any more"
+	}
+	return ""
+}
+
+// ruled reports whether ApprovalRules match the object, whatever changes of it.
+func ruled(ed *editor) bool {
+	return len(approve.RulesAbout(ed.ctx, ed.evaluation.Facts, ed.Req.Stored())) > 0
+}
+
+// decidesByRule reports whether a change of an annotation lets changes pass by another way than the votes that ApprovalRules count: that
+// needs the right to approve where one matches. A freeze and rejections hold changes of the object's children, whose rules are those of the
+// Namespace as far as this object shows.
+func decidesByRule(ed *editor, key string) bool {
+	switch key {
+	case v1alpha1.AnnotationKeyMode, v1alpha1.AnnotationKeyDeletion, v1alpha1.AnnotationKeyParent:
+		return ruled(ed)
+	case v1alpha1.AnnotationKeyFreeze, v1alpha1.AnnotationKeyRejections:
+		return ed.stored[key] != "" && ed.PolicySet().HasRulesFor(ed.Req.Namespace) && !addsTo(ed, key)
+	}
+	return false
+}
+
+// addsTo reports whether a write of rejections keeps all that are stored.
+func addsTo(ed *editor, key string) bool {
+	if key != v1alpha1.AnnotationKeyRejections {
+		return false
+	}
+	was, is := approval.Parse(map[string]string{key: ed.stored[key]}), approval.Parse(map[string]string{key: ed.incoming[key]})
+	return !slices.ContainsFunc(was.Rejections, func(r v1alpha1.Rejection) bool { return !slices.Contains(is.Rejections, r) })
 }
 
 // unlinksFrom is the field by which an update of a composite or Claim takes the composite
@@ -89,6 +132,9 @@ func (ed *editor) relabeled() string {
 	if names := ed.PolicySet().Selecting(now.GetLabels(), old.GetLabels()); ed.HasParent && len(names) > 0 {
 		return "UpgradeAllowance " + names[0] + " applies to it"
 	}
+	if name := leavesRule(ed); name != "" {
+		return "ApprovalRule " + name + " does not apply to it any more"
+	}
 	next := ed.World.Settings(ed.Req.Ref(), now.GetLabels())
 	if ed.Settings.RequireApproval && !next.RequireApproval {
 		return "changes by other actors need no approval any more"
@@ -100,6 +146,18 @@ func (ed *editor) relabeled() string {
 	mode, _, err := ed.ModeOf(ed.ctx, ed.stored[v1alpha1.AnnotationKeyMode], ed.Req.Namespace, next)
 	if err == nil && mode == v1alpha1.ModeLog {
 		return "its mode is log"
+	}
+	return ""
+}
+
+// leavesRule is the ApprovalRule that applies to the object by its stored labels, and not by those of the request; "" for none.
+func leavesRule(ed *editor) string {
+	f := ed.evaluation.Facts
+	now := approve.RulesAbout(ed.ctx, f, ed.Req.Object)
+	for _, r := range approve.RulesAbout(ed.ctx, f, ed.Req.OldObject) {
+		if !slices.Contains(now, r) {
+			return r.Name
+		}
 	}
 	return ""
 }

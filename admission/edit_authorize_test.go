@@ -198,3 +198,101 @@ func TestNarrowingUnchecked(t *testing.T) {
 		t.Errorf("creation: %s", d.Message)
 	}
 }
+
+// TestRightByRule covers KR-14-60: where an ApprovalRule is about an object, other ways than votes to let its changes pass need the right to
+// approve without approver RBAC, too, and votes do not.
+func TestRightByRule(t *testing.T) {
+	label := fx.Set("gold", "metadata", "labels", "tier")
+	resources := []v1alpha1.ApprovalRuleResource{{Group: "*", Kinds: []string{"Instance"}}}
+	about := v1alpha1.ApprovalRuleMatch{Resources: resources, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "gold"}}}
+	reject := func(reasons ...string) fx.Mod {
+		var out []string
+		for _, r := range reasons {
+			out = append(out, `{"kind":"*","name":"*","reason":"`+r+`"}`)
+		}
+		return fx.Annotate(v1alpha1.AnnotationKeyRejections, "["+strings.Join(out, ",")+"]")
+	}
+	cases := map[string]struct {
+		reason string
+		of     *unstructured.Unstructured // the managed resource where nil
+		mods   []fx.Mod
+		match  v1alpha1.ApprovalRuleMatch
+		to     v1alpha1.AppliesTo
+		needs  bool
+	}{
+		"Mode":       {reason: "as mode log lets all pass", mods: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyMode, "log")}, match: about, needs: true},
+		"Orphan":     {reason: "a deletion leaves it behind", mods: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyDeletion, "orphan")}, match: about, needs: true},
+		"Policies":   {reason: "as by its policies", mods: []fx.Mod{fx.Policies("Observe", "Create")}, match: about, needs: true},
+		"Label":      {reason: "the rule would not be about it", mods: []fx.Mod{fx.Set("tin", "metadata", "labels", "tier")}, match: about, needs: true},
+		"OtherLabel": {reason: "it still is", mods: []fx.Mod{fx.Set("x", "metadata", "labels", "other")}, match: about},
+		"Vote":       {reason: "the rule counts it", mods: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+"0123456789abcdef", "once")}, match: about},
+		"Snooze":     {reason: "nothing passes by it", mods: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeySnooze, "2026-01-03T00:00:00Z")}, match: about},
+		"AnotherKind": {reason: "no rule is about it", mods: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyMode, "log")},
+			match: v1alpha1.ApprovalRuleMatch{Resources: []v1alpha1.ApprovalRuleResource{{Group: "*", Kinds: []string{"Bucket"}}}}},
+		"Windows": {reason: "a rule that requires no votes", mods: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyMode, "log")}, match: about,
+			to: v1alpha1.AppliesToExpected},
+		"Freeze": {reason: "holds more", of: fx.Composite(), mods: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true")}, match: about},
+		"Unfreeze": {reason: "holds less", of: fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true")),
+			mods: []fx.Mod{fx.Unannotate(v1alpha1.AnnotationKeyFreeze)}, match: about, needs: true},
+		"Reject":   {reason: "one more", of: fx.With(fx.Composite(), reject("a")), mods: []fx.Mod{reject("a", "b")}, match: about},
+		"Withdraw": {reason: "one less", of: fx.With(fx.Composite(), reject("a", "b")), mods: []fx.Mod{reject("b")}, match: about, needs: true},
+		"WithdrawAll": {reason: "none left", of: fx.With(fx.Composite(), reject("a")), mods: []fx.Mod{fx.Unannotate(v1alpha1.AnnotationKeyRejections)},
+			match: about, needs: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := tc.of
+			if o == nil {
+				o = fx.With(fx.Instance(), label)
+			}
+			spec := v1alpha1.ApprovalRuleSpec{Match: tc.match}
+			if tc.to != "" {
+				spec.AppliesTo, spec.Windows = []v1alpha1.AppliesTo{tc.to}, at(openNow)
+			}
+			for _, may := range []bool{false, true} {
+				s := stubs{Options: enforced(), mayApproveAt: func(_ subject.User, subresource string) bool {
+					return may && subresource == SubresourceApproval
+				}}
+				e := s.of(setting{}.world())
+				e.Policies = ruleSet(t, spec)
+				d, err := e.Evaluate(t.Context(), by(byCrossplane(Update, o, tc.mods...), fx.Alice, "kubectl"))
+				if err != nil || d.Allowed != (may || !tc.needs) || !d.Allowed && d.Reason != outcome.ReasonApproverForbidden {
+					t.Errorf("%s, may %t: %v: %+v: %s", tc.reason, may, err, outcomeOf(d), d.Message)
+				}
+			}
+		})
+	}
+}
+
+// TestRightOnTheSubresource covers KR-02-13: on which resource the verb is required, by the value of --approver-rbac.
+func TestRightOnTheSubresource(t *testing.T) {
+	cases := map[string]struct {
+		rbac                  ApproverRBAC
+		subresource, resource bool // where the user has the verb
+		allowed, warned       bool
+	}{
+		"Off":         {rbac: ApproverRBACOff, allowed: true},
+		"Neither":     {rbac: ApproverRBACOn},
+		"Subresource": {rbac: ApproverRBACOn, subresource: true, allowed: true},
+		"Resource":    {rbac: ApproverRBACOn, resource: true},
+		"EitherNone":  {rbac: ApproverRBACResource},
+		"EitherSub":   {rbac: ApproverRBACResource, subresource: true, resource: true, allowed: true},
+		"EitherOld":   {rbac: ApproverRBACResource, resource: true, allowed: true, warned: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := stubs{Options: enforced(), mayApproveAt: func(_ subject.User, subresource string) bool {
+				return subresource == "" && tc.resource || subresource == SubresourceApproval && tc.subresource
+			}}
+			e := s.of(setting{}.world())
+			e.Options.ApproverRBAC = tc.rbac
+			d, err := e.Evaluate(t.Context(), by(byCrossplane(Update, fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true")), fx.Alice, "kubectl"))
+			if err != nil || d.Allowed != tc.allowed {
+				t.Errorf("%v: allowed %t: %s", err, d.Allowed, d.Message)
+			}
+			if warned := strings.Contains(strings.Join(d.Warnings, ""), "--approver-rbac=true"); warned != tc.warned {
+				t.Errorf("warnings %q", d.Warnings)
+			}
+		})
+	}
+}

@@ -19,6 +19,10 @@ const ownersPointer = "/metadata/ownerReferences"
 // whatever it chooses. In mode log it is a warning, unless a user's decision on the
 // parent holds in that mode, too.
 func (ed *editor) keepParent() {
+	if unadopted(ed) {
+		refuseAdoption(ed)
+		return
+	}
 	if !ed.knownChild() || parent.SameController(ed.Req.OldObject, ed.Req.Object) || ed.Req.User.IsGarbageCollection() {
 		return
 	}
@@ -42,16 +46,83 @@ func (ed *editor) keepParent() {
 		return
 	}
 	text := fmt.Sprintf("%s is the parent of %s and exists; to change that reference, set annotation %s=%s in the same write",
-		identity.Describe(ed.ParentRef), identity.Describe(ed.Req.Ref()), v1alpha1.AnnotationKeyParent, now)
-	if ed.Options.ApproverRBAC {
-		text += fmt.Sprintf(" (it needs the verb %q)", VerbApprove)
-	}
+		identity.Describe(ed.ParentRef), identity.Describe(ed.Req.Ref()), v1alpha1.AnnotationKeyParent, now) + needsApprover(ed)
 	if ed.Mode == v1alpha1.ModeLog && !holdsInLog(found.view) {
 		ed.warnings.Add("the ownerReference with controller: true would be put back: " + text)
 		return
 	}
 	ed.setField(ownersPointer, parent.WithController(ed.Req.Object, ed.Req.OldObject))
 	ed.warnings.Add("the ownerReference with controller: true was put back: " + text)
+}
+
+// unadopted reports whether an update gives an object its first controller reference.
+func unadopted(ed *editor) bool {
+	return ed.Req.OldObject != nil && parent.ControllerUID(ed.Req.OldObject) == "" && parent.ControllerUID(ed.Req.Object) != "" &&
+		(ed.Kind.ManagementPolicies || ed.Kind.Role != parent.RoleNone || ed.stored[v1alpha1.AnnotationKeyTrace] != "")
+}
+
+// refuseAdoption takes a controller reference away that an object did not have, unless its writer is the controller of that parent (KR-13-63):
+// what is approved on the parent would be about an object that its approvers did not see there. A parent on which no approval counts
+// leaves it to its writer. In mode log it is a warning.
+func refuseAdoption(ed *editor) {
+	ref, _ := parent.Of(ed.Req.Object, parent.RoleNone)
+	if ed.meansParent(string(ref.UID)) || ed.Req.User.Name == controllerManager {
+		return
+	}
+	p, err := ed.World.Parent(ed.ctx, ref, false)
+	switch {
+	case err == nil && !ed.World.Guarded(p):
+		return
+	case err == nil:
+		// Where the writer cannot be identified, it gets no more than others do.
+		if by, err := actor.Adopts(ed.ctx, ed.evaluation.Facts, p); err == nil && by {
+			return
+		}
+	case ed.Kind.Role == parent.RoleNone: // a kind that is not guarded cannot be read
+		return
+	}
+	text := fmt.Sprintf("%s is not the parent of %s, and only its controller can make it so; to add that reference, set annotation %s=%s in the same write",
+		identity.Describe(ref), identity.Describe(ed.Req.Ref()), v1alpha1.AnnotationKeyParent, ref.UID) + needsApprover(ed)
+	if ed.Mode == v1alpha1.ModeLog {
+		ed.warnings.Add("the ownerReference with controller: true would be left out: " + text)
+		return
+	}
+	ed.setField(ownersPointer, parent.WithController(ed.Req.Object, ed.Req.OldObject))
+	ed.warnings.Add("the ownerReference with controller: true was left out: " + text)
+}
+
+// needsApprover is what a message adds about an annotation that needs the right to approve.
+func needsApprover(ed *editor) string {
+	if !ed.Options.ApproverRBAC.Required() && !ruled(ed) {
+		return ""
+	}
+	return fmt.Sprintf(" (it needs the verb %q on the subresource %s)", VerbApprove, SubresourceApproval)
+}
+
+// keepResourceName puts the composition resource name of a composed object back where an update by another user than Crossplane changes it
+// (KR-13-65): approvals name resources of a composite by it.
+func keepResourceName(ed *editor) {
+	const key = v1alpha1.AnnotationKeyCompositionResourceName
+	was, had := ed.stored[key]
+	is, has := ed.incoming[key]
+	if ed.Req.OldObject == nil || was == is && had == has || !ed.HasParent {
+		return
+	}
+	// Where the writer cannot be identified, it gets no more than others do.
+	if by, err := ed.byParentsController(); err == nil && by {
+		return
+	}
+	text := fmt.Sprintf("it names the resource of %s in its Composition, and only Crossplane sets it", identity.Describe(ed.ParentRef))
+	if ed.Mode == v1alpha1.ModeLog && !holdsInLog(ed.lookUp().view) {
+		ed.warnings.Add(fmt.Sprintf("annotation %s would be put back: %s", key, text))
+		return
+	}
+	if had {
+		ed.put(key, was)
+	} else {
+		ed.set(key, nil)
+	}
+	ed.warnings.Add(fmt.Sprintf("annotation %s was put back: %s", key, text))
 }
 
 // knownChild reports whether the parent of an updated object is known: that of a kind of
@@ -87,7 +158,7 @@ func (ev *evaluation) byParentsController() (bool, error) {
 	if ev.Req.Actor == ActorParentController {
 		return true, nil
 	}
-	if !ev.HasParent || !actor.MayBeController(ev.Facts) {
+	if !ev.HasParent || !ev.World.MayControl(ev.Req.User, parent.RoleNone) {
 		return false, nil
 	}
 	found := ev.lookUp()

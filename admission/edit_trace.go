@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/kausality-io/function-kausality/admission/annotation"
+	"github.com/kausality-io/function-kausality/admission/approve"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
@@ -30,6 +31,7 @@ func (ed *editor) writeTrace() *outcome.Refusal {
 	ed.trace = ed.traceWith(ed.attributed(hop))
 	value := ed.trace.String()
 	ed.put(v1alpha1.AnnotationKeyTrace, value)
+	writeInitiator(ed, hop.Generation)
 	ed.writeUpdaters()
 	if len(value) <= v1alpha1.MaxAnnotationBytes {
 		return nil
@@ -37,6 +39,13 @@ func (ed *editor) writeTrace() *outcome.Refusal {
 	return &outcome.Refusal{Code: outcome.CodeComposed, Reason: outcome.ReasonAnnotationTooLarge,
 		Why:  fmt.Sprintf("its trace would be %d bytes, more than the %d that fit", len(value), v1alpha1.MaxAnnotationBytes),
 		Next: "Shorten the trace-* labels of the objects above it."}
+}
+
+// writeInitiator adds who initiated the change to the authors of the object, where ApprovalRules are about the Namespace (KR-14-61).
+func writeInitiator(ed *editor, generation int64) {
+	if origin := ed.trace.Origin(); origin != nil && ed.PolicySet().HasRulesFor(ed.Req.Namespace) {
+		ed.put(v1alpha1.AnnotationKeyAuthors, trace.WithInitiator(ed.stored, approve.Bounded(origin.User), generation))
+	}
 }
 
 // writeUpdaters adds the user; users that write the parent's status are the last to

@@ -21,10 +21,10 @@ func TestNoWorld(t *testing.T) {
 // What Nothing answers allows nothing that a right is required for, and withdraws nothing that was reviewed.
 func TestNothing(t *testing.T) {
 	n := Nothing{}
-	if may, err := n.MayApprove(t.Context(), fx.Alice, parent.Ref{}); may || err != nil {
+	if may, err := n.MayApprove(t.Context(), fx.Alice, parent.Ref{}, SubresourceApproval); may || err != nil {
 		t.Errorf("a user may approve: %v", err)
 	}
-	if n.Component(fx.Alice, "kausality-webhook") || n.ControllerUser("alice") || n.Removing() || !n.Guarded(nil) {
+	if n.Component(fx.Alice, "kausality-webhook") || n.MayControl(fx.Alice, parent.RoleNone) || n.Removing() || !n.Guarded(nil) {
 		t.Error("a user is one of Kausality's components or a controller, Kausality is being removed, or approvals do not count")
 	}
 }

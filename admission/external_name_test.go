@@ -66,7 +66,7 @@ func TestRetarget(t *testing.T) {
 		fx.Policies(fx.Observe, fx.Create)(o)
 		fx.GateValue(`{"state":"open","verbs":["Create"],"generation":3,"at":"2026-01-02T11:00:00Z"}`)(o)
 	}
-	machine := subject.User{Name: "system:serviceaccount:providers/other"}
+	machine := subject.User{Name: "system:serviceaccount:crossplane-system:provider-other"}
 	cases := map[string]struct {
 		reason string
 		before []fx.Mod
@@ -154,7 +154,7 @@ func TestOwnNameRecorded(t *testing.T) {
 	for name, recorded := range map[string]bool{"Create": true, "Update": false, "Delete": false} {
 		gate := `{"state":"open","verbs":["` + name + `"],"generation":3,"at":"2026-01-02T11:00:00Z"}`
 		before := fx.With(fx.Instance(), fx.Policies(fx.Observe, name), fx.GateValue(gate))
-		req := by(byCrossplane(Update, before, externalName(before.GetName())), subject.User{Name: "system:serviceaccount:providers/cloud"}, "provider")
+		req := by(byCrossplane(Update, before, externalName(before.GetName())), subject.User{Name: "system:serviceaccount:crossplane-system:cloud"}, "provider")
 		d := decide(t, setting{}.world(), enforced(), req)
 		if !d.Allowed {
 			t.Fatalf("%s: refused: %s", name, d.Message)

@@ -127,7 +127,7 @@ func findParent(ev *evaluation) (outcome.Verdict, error) {
 // other users must.
 func retryParent(ev *evaluation) string {
 	next := fmt.Sprintf("If it persists, the resource of %s must be in a Kausality policy, so that the webhook may read it.", ev.ParentRef.Kind)
-	if actor.MayBeController(ev.Facts) {
+	if ev.Req.User.IsMachine() {
 		return "The controller retries by itself. " + next
 	}
 	return "Try again. " + next

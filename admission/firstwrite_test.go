@@ -25,7 +25,7 @@ properties:
       watch: {type: boolean, default: false}
       readiness: {properties: {policy: {type: string, default: SuccessfulCreate}}}
 `).Object)
-	machine := subject.User{Name: "system:serviceaccount:providers:kubernetes"}
+	machine := subject.User{Name: "system:serviceaccount:crossplane-system:provider-kubernetes"}
 	readiness := func(policy string) fx.Mod {
 		return fx.Set(map[string]any{"policy": policy}, "spec", "readiness")
 	}

@@ -25,7 +25,10 @@ func gatingOf(mr, xr *unstructured.Unstructured) gating.Managed {
 	return gating.Managed{
 		MR: s, Kind: kind(mr), Mode: v1alpha1.ModeEnforce, Deadline: time.Hour, User: "gate", Now: fx.Noon,
 		Observed: gating.Observed{Difference: external.Difference(mr.Object), Comparable: external.Comparable(mr.Object)},
-		Holders:  []identity.Holder{{State: s, Kind: kind(mr)}, {State: parent.Sum(xr, parent.RoleComposite), Kind: kind(xr)}},
+		Holders: []identity.Holder{{State: s, Kind: kind(mr)}, {State: parent.Sum(xr, parent.RoleComposite), Kind: kind(xr),
+			Whole: func() (identity.Whole, bool) {
+				return identity.WholeOf(parent.Sum(xr, parent.RoleComposite), []*parent.State{s}), true
+			}}},
 	}
 }
 

@@ -28,7 +28,8 @@ func TestDeleteStopped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := parent.Sum(fx.Composite(), parent.RoleComposite)
-			whole := fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.DeletionID(s, s), "once"), tc.stop)
+			id := identity.WholeOf(s, []*parent.State{parent.Sum(fx.Instance(), parent.RoleManaged)}).ID
+			whole := fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "once"), tc.stop)
 			w := setting{}.world()
 			w.managed = []*parent.State{parent.Sum(fx.Instance(), parent.RoleManaged)}
 			if d := decide(t, w, enforced(), by(byCrossplane(Delete, whole), fx.Alice, "")); d.Allowed || d.Reason != tc.want {
@@ -86,7 +87,8 @@ func TestDeleteDeadline(t *testing.T) {
 	// The other way round: an approval of the deletion does not prolong a change.
 	updating := fx.With(fx.Instance(), fx.Policies(fx.Observe, fx.Update), fx.GateValue(fx.OpenUpdate), fx.Synced, fx.Tampered)
 	xr := parent.Sum(fx.Composite(), parent.RoleComposite)
-	approved := fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.DeletionID(xr, xr), "once"))
+	whole := identity.WholeOf(xr, []*parent.State{parent.Sum(updating, parent.RoleManaged)})
+	approved := fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+whole.ID, "once"))
 	d := gatingOf(updating, approved).Decide()
 	if d.Action != gating.ActionOpen || d.Gate.At.UTC().Format(time.RFC3339) != "2026-01-02T11:30:00Z" || d.Gate.DeleteAt == nil ||
 		!d.Gate.DeleteAt.Time.Equal(fx.Noon) {

@@ -131,7 +131,7 @@ func product(ds ...dimension) map[string]*unstructured.Unstructured {
 func holdersFor(g gating.Managed) map[string]*parent.State {
 	xr := parent.Sum(fx.Composite(), parent.RoleComposite)
 	ids := map[string]string{"": "", "drift approved": identity.DriftID(xr, g.MR, g.Difference),
-		"deletion approved": identity.DeletionID(xr, g.MR), "whole approved": identity.DeletionID(xr, xr)}
+		"deletion approved": identity.DeletionID(xr, g.MR), "whole approved": identity.WholeOf(xr, []*parent.State{g.MR}).ID}
 	if g.Gone {
 		ids["drift approved"] = identity.DriftID(xr, g.MR, []change.Change{{Path: external.Exists, Verb: change.Mutate, Old: false, New: true}})
 	}
@@ -197,7 +197,8 @@ func exploreGate(t *testing.T, found explored) (asked int) {
 		g := gating.Managed{MR: mr, Kind: kind, Deadline: time.Hour, User: "gate",
 			Observed: gating.Observed{Difference: external.Difference(o.Object), Comparable: external.Comparable(o.Object), Gone: strings.HasSuffix(name, "/gone")}}
 		for what, xr := range holdersFor(g) {
-			g.Holders = []identity.Holder{{State: mr, Kind: g.Kind}, {State: xr, Kind: newWorld().Kind(xr.GroupVersionKind)}}
+			g.Holders = []identity.Holder{{State: mr, Kind: g.Kind}, {State: xr, Kind: newWorld().Kind(xr.GroupVersionKind),
+				Whole: func() (identity.Whole, bool) { return identity.WholeOf(xr, []*parent.State{mr}), true }}}
 			for _, g.Mode = range []v1alpha1.Mode{v1alpha1.ModeEnforce, v1alpha1.ModeLog} {
 				for _, g.Now = range []time.Time{fx.Noon, fx.Noon.Add(31 * time.Minute), fx.Noon.Add(-5 * time.Minute)} {
 					g.Policies = nil

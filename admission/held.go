@@ -77,14 +77,14 @@ func heldHalf(ev *evaluation, f *facts.Facts) *evaluation {
 		return out
 	}
 	out.Facts, out.half.whole = f, ev.Facts
-	out.class.id = f.Req.DifferenceID(ev.parent(), f.Changes)
+	out.class.id = f.DifferenceID(ev.parent(), f.Changes)
 	return out
 }
 
 // restHalf of the change: what is left without what was held.
 func restHalf(ev *evaluation, f *facts.Facts) *evaluation {
 	class := ev.class
-	class.id = f.Req.DifferenceID(ev.parent(), f.Changes)
+	class.id = f.DifferenceID(ev.parent(), f.Changes)
 	return &evaluation{Facts: f, ctx: ev.ctx, shared: ev.shared, live: ev.live, deletion: ev.deletion, found: ev.found, class: class, half: half{whole: ev.Facts}}
 }
 

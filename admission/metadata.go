@@ -28,7 +28,7 @@ func KeepMetadata(req *Request) Decision {
 			keep(key, &value)
 		}
 	}
-	if parent.ControllerUID(req.OldObject) != "" && !parent.SameController(req.OldObject, req.Object) {
+	if !parent.SameController(req.OldObject, req.Object) {
 		d.Fields = map[string]any{ownersPointer: parent.WithController(req.Object, req.OldObject)}
 	}
 	return d

@@ -235,7 +235,9 @@ func (m *model) finishGate(key string, o *unstructured.Unstructured, g *gating.M
 	g.Holders = []identity.Holder{{State: g.MR, Kind: g.Kind}}
 	holders := map[string]*unstructured.Unstructured{key: o}
 	if xr != nil && xr.GetUID() == g.MR.Parent.UID {
-		g.Holders, holders["xr"] = append(g.Holders, identity.Holder{State: m.sum(xr), Kind: m.Kind(xr.GroupVersionKind())}), xr
+		g.Holders, holders["xr"] = append(g.Holders, identity.Holder{State: m.sum(xr), Kind: m.Kind(xr.GroupVersionKind()), Whole: func() (identity.Whole, bool) {
+			return m.whole(xr), true
+		}}), xr
 	}
 	for _, h := range g.Holders {
 		c := gating.ClaimToFinish(g.MR, h.State)

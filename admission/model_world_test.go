@@ -393,6 +393,12 @@ func (m *model) Managed(_ context.Context, root *parent.State) ([]*parent.State,
 	return out, nil
 }
 
+// whole is what the deletion of a composite deletes.
+func (m *model) whole(xr *unstructured.Unstructured) identity.Whole {
+	below, _ := m.Managed(context.Background(), m.sum(xr))
+	return identity.WholeOf(m.sum(xr), below)
+}
+
 func (m *model) Component(u subject.User, _ string) bool { return u.Name == fx.GateController.Name }
 
 // approvalsOf an object, by content.

@@ -27,6 +27,7 @@ type stubs struct {
 	Options
 	controllerUser              func(name string) bool
 	mayApprove, mayUpdateStatus func(ctx context.Context, user subject.User, object parent.Ref) (bool, error)
+	mayApproveAt                func(user subject.User, subresource string) bool
 	guarded                     func(*parent.State) bool
 	removing                    func() bool
 	below                       func(context.Context, *parent.State) []Below
@@ -37,7 +38,9 @@ type stubs struct {
 
 func (a stubs) of(w World) *Evaluator {
 	o := a.Options
-	o.ApproverRBAC = a.mayApprove != nil
+	if a.mayApprove != nil {
+		o.ApproverRBAC = ApproverRBACOn
+	}
 	return &Evaluator{World: stubbedWorld{w, a}, Options: o}
 }
 
@@ -47,11 +50,14 @@ type stubbedWorld struct {
 	stubs stubs
 }
 
-func (w stubbedWorld) ControllerUser(name string) bool {
-	return w.stubs.controllerUser != nil && w.stubs.controllerUser(name)
+func (w stubbedWorld) MayControl(user subject.User, role parent.Role) bool {
+	return w.World.MayControl(user, role) || w.stubs.controllerUser != nil && w.stubs.controllerUser(user.Name)
 }
 
-func (w stubbedWorld) MayApprove(ctx context.Context, user subject.User, object parent.Ref) (bool, error) {
+func (w stubbedWorld) MayApprove(ctx context.Context, user subject.User, object parent.Ref, subresource string) (bool, error) {
+	if f := w.stubs.mayApproveAt; f != nil {
+		return f(user, subresource), nil
+	}
 	return w.stubs.mayApprove(ctx, user, object)
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/approve"
 	"github.com/kausality-io/function-kausality/admission/outcome"
+	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -17,10 +18,11 @@ func (ed *editor) ballot() *approval.Ballot {
 	if ed.Req.Unstored() {
 		return nil
 	}
-	u, set := ed.Req.User, ed.PolicySet()
+	u, set, requesters := ed.Req.User, ed.PolicySet(), ed.World.Requesters
 	voter := approval.Voter{Name: u.Name, Machine: u.IsMachine(), Groups: u.Groups, Extra: u.Extra}
 	return &approval.Ballot{Vote: voter.Vote(ed.Manager, set.Groups(), ed.Req.Time), Person: !u.IsMachine(),
-		Rules: set.HasRulesFor(ed.Req.Namespace), Stored: ed.stored}
+		Rules: set.HasRulesFor(ed.Req.Namespace), Stored: ed.stored,
+		Author: func(id string) bool { return slices.Contains(requesters(id), u.Name) }}
 }
 
 // votedOn is the change as ApprovalRules see it.
@@ -31,20 +33,29 @@ func votedOn(ev *evaluation) []allowance.Change {
 	return []allowance.Change{approve.ChangeOf(ev.ctx, ev.Facts)}
 }
 
-// authors of the change: who initiated the parent's last intent, and who made what causes the change (KR-14-05).
+// authors of the change: who initiated the intents of the parent since the change was first held, and who made what causes it (KR-14-05).
 func (ev *evaluation) authors() []string {
-	var out []string
+	since := ev.view().intent.Generation
+	if h := ev.Req.Held; h != nil {
+		since = min(since, h.Since.Generation)
+	}
+	out := trace.Authors(ev.parent().Annotations, since)
 	add := func(user string) {
-		if user != "" && !slices.Contains(out, user) {
+		if !slices.Contains(out, user) {
 			out = append(out, user)
 		}
 	}
-	if origin := ev.view().trace.Origin(); origin != nil {
+	if origin := ev.view().trace.Origin(); origin != nil { // of an intent that is not recorded yet
 		add(origin.User)
 	}
 	for _, c := range ev.causes() {
-		if add(c.Author); c.Kind == v1alpha1.CauseUser {
+		switch {
+		case c.Author != "":
+			add(c.Author)
+		case c.Kind == v1alpha1.CauseUser:
 			add(c.Name)
+		case c.Kind == v1alpha1.CauseComposition || c.Kind == v1alpha1.CauseFunction:
+			add("")
 		}
 	}
 	return out

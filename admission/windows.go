@@ -57,7 +57,7 @@ func glassBox(ev *evaluation, rules allowance.Rules) (identity.Holder, approval.
 		set = view.set
 	} else {
 		holder.State = parent.Sum(ev.Req.Stored(), ev.Kind.Role)
-		ev.class.id = ev.Req.DifferenceID(holder.State, ev.Changes)
+		ev.class.id = ev.DifferenceID(holder.State, ev.Changes)
 		if ev.Req.Operation != Create {
 			set = approval.ParseAt(holder.State.Annotations, ev.Req.Time)
 		}

@@ -41,6 +41,7 @@ type Cluster struct {
 
 	ready    atomic.Bool
 	coverage coverage
+	wholes   *wholes
 }
 
 // New Cluster for a connection. Nothing is read before Start.
@@ -51,7 +52,7 @@ func New(config *rest.Config) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make an HTTP client: %w", err)
 	}
-	c := &Cluster{}
+	c := &Cluster{wholes: newWholes()}
 	if c.Dynamic, err = dynamic.NewForConfigAndClient(config, client); err != nil {
 		return nil, fmt.Errorf("cannot make a client: %w", err)
 	}

@@ -360,7 +360,11 @@ func (c *Cluster) holders(ctx context.Context, o *Object, live bool, reviews fun
 		if err != nil {
 			return out, fmt.Errorf("cannot read what may freeze %s: %w", identity.Describe(at.State.Ref), err)
 		}
-		out = append(out, identity.Holder{State: at.State, Kind: c.Kinds.Kind(at.GroupVersionKind), Unguarded: at != o && !reviews(at.State), Covering: by})
+		holder := identity.Holder{State: at.State, Kind: c.Kinds.Kind(at.GroupVersionKind), Unguarded: at != o && !reviews(at.State), Covering: by}
+		if at.Role == parent.RoleComposite || at.Role == parent.RoleClaim {
+			holder.Whole = func() (identity.Whole, bool) { return c.whole(ctx, at.State) }
+		}
+		out = append(out, holder)
 		if at.Parent.Name == "" || len(out) >= maxHolders {
 			return out, nil
 		}

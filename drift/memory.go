@@ -32,7 +32,11 @@ type Memory struct {
 	children map[child]map[string]*remembered // by id
 	parents  map[owner]map[string]*remembered
 	ids      map[string]*remembered
-	begun    bool
+	// requesters of deletions that were refused, by id.
+	requesters map[string][]string
+	begun      bool
+	// lost is called with each Drift that is gone, and of which what it holds is kept; nil where nothing is kept. It is set before the first.
+	lost func(*v1alpha1.Drift)
 }
 
 // begin to answer: the Drifts are read, or cannot be.
@@ -86,7 +90,8 @@ type remembered struct {
 
 // NewMemory returns a Memory that is empty.
 func NewMemory() *Memory {
-	return &Memory{children: map[child]map[string]*remembered{}, parents: map[owner]map[string]*remembered{}, ids: map[string]*remembered{}}
+	return &Memory{children: map[child]map[string]*remembered{}, parents: map[owner]map[string]*remembered{}, ids: map[string]*remembered{},
+		requesters: map[string][]string{}}
 }
 
 // Held of the child of a request, for its operation; nil for none. Of several values of one path, it is the last that was
@@ -128,8 +133,37 @@ func (m *Memory) Again(id string) bool {
 	return e != nil
 }
 
+// Requesters of a deletion that was refused, by id, until its Drift is resolved (KR-14-62). It is not modified.
+func (m *Memory) Requesters(id string) []string {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.requesters[id]
+}
+
+// requested adds requesters of a deletion; the caller holds the lock.
+func (m *Memory) requested(id string, users ...string) {
+	have, known := m.requesters[id]
+	if !known && len(m.requesters) >= maxDetailed {
+		return
+	}
+	for _, u := range users {
+		have = requestersOf(have, u)
+	}
+	if len(have) > 0 {
+		m.requesters[id] = have
+	}
+}
+
+// unrequested forgets requesters of a deletion; the caller holds the lock.
+func (m *Memory) unrequested(id string) { delete(m.requesters, id) }
+
 // Remember what a request was refused, until a Drift shows it and its end.
 func (m *Memory) Remember(r *admission.Report) {
+	if r.Requester != "" {
+		m.mu.Lock()
+		m.requested(r.Drift.ID, r.Requester)
+		m.mu.Unlock()
+	}
 	held := admission.HeldOf(r.Held)
 	if held == nil || r.Drift.ID == "" {
 		return
@@ -193,6 +227,7 @@ func (m *Memory) OnUpdate(_, o any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if d.Status.Phase != v1alpha1.DriftResolved {
+		m.requested(d.Name, d.Status.Requesters...)
 		if d.Status.Held != nil {
 			e := entryOf(&d.Spec, admission.HeldOf(*d.Status.Held), lastSeen(d))
 			if e.stored = true; e.held != nil {
@@ -204,6 +239,10 @@ func (m *Memory) OnUpdate(_, o any) {
 		}
 		return
 	}
+	if !resolvedByUs(d) {
+		return // what another user resolves is held as before (KR-13-67)
+	}
+	m.unrequested(d.Name)
 	// What this replica has just refused again is newer than the end of an earlier occurrence.
 	if e := m.ids[d.Name]; e != nil && (e.stored || !lastSeen(d).Before(e.seen.Truncate(time.Second))) {
 		m.forget(d.Name)
@@ -219,11 +258,38 @@ func (m *Memory) OnDelete(o any) {
 	if !ok {
 		return
 	}
+	if d.Status.Phase != v1alpha1.DriftResolved && m.lost != nil && m.keep(d.Name) {
+		m.lost(d)
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.unrequested(d.Name)
 	if e := m.ids[d.Name]; e != nil && e.stored {
 		m.forget(d.Name)
 	}
+}
+
+// keep what a Drift held that is gone; false where it held nothing.
+func (m *Memory) keep(id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.ids[id]
+	if e == nil {
+		return len(m.requesters[id]) > 0
+	}
+	kept := *e // readers may have it
+	kept.stored = false
+	m.put(&kept)
+	return true
+}
+
+// Forget what was held, by its id: what it is about is gone.
+func (m *Memory) Forget(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.unrequested(id)
+	m.forget(id)
 }
 
 // Below is what is held of the children of a parent, sorted; own as in admission.Below.

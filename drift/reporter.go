@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -127,6 +128,8 @@ func (i Item) key() string {
 	switch id := i.Report.Drift.ID; {
 	case i.Report.Repeat:
 		return id + "/" + i.Report.Drift.User
+	case i.Report.Requester != "": // each of them is recorded
+		return id + "/" + i.Report.Requester
 	case i.Report.Recurs:
 		return id + keyRecurs
 	default:
@@ -219,6 +222,7 @@ func (r *Reporter) record(ctx context.Context, i Item, count int64) error {
 	if i.Report.Repeat {
 		d.Status.RepeatFor = i.Report.Drift.User
 	}
+	d.Status.Requesters = requestersOf(d.Status.Requesters, i.Report.Requester)
 	err = r.Client.Status().Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if err != nil {
 		return fmt.Errorf("cannot write drift status: %w", err)
@@ -244,6 +248,17 @@ func (r *Reporter) began(d *v1alpha1.Drift, p *parent.State, logged bool) {
 // begun is the status of an occurrence since a time.
 func (r *Reporter) begun(since *metav1.Time) v1alpha1.DriftStatus {
 	return v1alpha1.DriftStatus{Phase: v1alpha1.DriftDetected, Since: since, Reports: owing(r.Destinations, since)}
+}
+
+// maxRequesters of a deletion that are recorded.
+const maxRequesters = 16
+
+// requestersOf a deletion, after one more request; "" for none.
+func requestersOf(before []string, user string) []string {
+	if user == "" || slices.Contains(before, user) || len(before) >= maxRequesters {
+		return before
+	}
+	return append(slices.Clone(before), user)
 }
 
 // heldOf a Drift, after what a report has of it; nil for nothing. A freeze, of which a report has nothing, ends none.
@@ -277,6 +292,17 @@ func (r *Reporter) Complete(ctx context.Context, d *v1alpha1.Drift, snoozed bool
 		return fmt.Errorf("cannot write drift status: %w", err)
 	}
 	r.began(d, nil, false)
+	return nil
+}
+
+// Hold more of the child of a Drift than it held.
+func (r *Reporter) Hold(ctx context.Context, d *v1alpha1.Drift, held *v1alpha1.HeldDrift) error {
+	before := d.DeepCopy()
+	d = d.DeepCopy()
+	d.Status.Held = held
+	if err := r.Client.Status().Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("cannot hold the whole child of a drift: %w", err)
+	}
 	return nil
 }
 
@@ -341,8 +367,8 @@ func (r *Reporter) Resolve(ctx context.Context, d *v1alpha1.Drift, why string, g
 	}
 	r.forget(d.Spec.ID)
 	r.forget(d.Spec.ID + keyRecurs)
-	if d.Status.RepeatFor != "" {
-		r.forget(d.Spec.ID + "/" + d.Status.RepeatFor)
+	for _, user := range append(slices.Clone(d.Status.Requesters), d.Status.RepeatFor) {
+		r.forget(d.Spec.ID + "/" + user)
 	}
 	before := d.DeepCopy()
 	d = d.DeepCopy()

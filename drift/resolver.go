@@ -84,7 +84,11 @@ func AddResolver(mgr manager.Manager, c *cluster.Cluster, r *Reporter, m *Memory
 	resolver := &Resolver{
 		Client: mgr.GetClient(), Objects: c.States, Unguarded: c.Unguarded, Reporter: r, Log: log, Function: functionOf(c, author),
 	}
-	return errors.Join(mgr.Add(resolver), mgr.Add(&warmup{cache: mgr.GetCache(), memory: m, log: log}))
+	restored, err := newRestorer(c.States, r, m, mgr.Elected(), log)
+	if err != nil {
+		return err
+	}
+	return errors.Join(mgr.Add(resolver), mgr.Add(restored), mgr.Add(&warmup{cache: mgr.GetCache(), memory: m, log: log}))
 }
 
 // warmup fills the cache of Drifts on every replica, so that the next leader need not list them first,
@@ -152,8 +156,16 @@ func (r *Resolver) round(ctx context.Context) error {
 		}
 		r.log(d, err)
 	}
-	for _, d := range supersede[:min(len(supersede), maxRemovals)] {
-		r.log(d, r.Reporter.Resolve(ctx, d, fmt.Sprintf("%d newer differences of the same child are open", maxOpenPerChild), nil))
+	for _, s := range supersede[:min(len(supersede), maxRemovals)] {
+		if newest, whole := s.holder(); newest != nil {
+			if err := r.Reporter.Hold(ctx, newest, whole); err != nil {
+				r.log(newest, err)
+				continue
+			}
+		}
+		for _, d := range s.drifts[:min(len(s.drifts), maxRemovals)] {
+			r.log(d, r.Reporter.Resolve(ctx, d, fmt.Sprintf("%d newer differences of the same child are open", maxOpenPerChild), nil))
+		}
 	}
 	if r.reads == nil {
 		r.reads = rate.NewLimiter(readsPerSecond, readsPerSecond*int(resolveEvery/time.Second))

@@ -2,7 +2,9 @@ package drift
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,7 +27,7 @@ const (
 
 // beyondBounds returns the Drifts to remove, which are resolved, and those to supersede, that is to
 // resolve, because as many newer ones are open on the same child (KR-10-06).
-func beyondBounds(drifts []v1alpha1.Drift, now time.Time) (remove, supersede []*v1alpha1.Drift) {
+func beyondBounds(drifts []v1alpha1.Drift, now time.Time) (remove []*v1alpha1.Drift, supersede []superseded) {
 	var resolved []*v1alpha1.Drift
 	open := map[string][]*v1alpha1.Drift{}
 	for i := range drifts {
@@ -43,9 +45,48 @@ func beyondBounds(drifts []v1alpha1.Drift, now time.Time) (remove, supersede []*
 	}
 	remove = append(remove, oldestBeyond(resolved, maxResolved)...)
 	for _, list := range open {
-		supersede = append(supersede, oldestBeyond(list, maxOpenPerChild)...)
+		if beyond := oldestBeyond(list, maxOpenPerChild); len(beyond) > 0 {
+			supersede = append(supersede, superseded{drifts: beyond, by: list})
+		}
 	}
 	return remove, supersede
+}
+
+// superseded Drifts of one child, by others that are newer; by has all of them.
+type superseded struct{ drifts, by []*v1alpha1.Drift }
+
+// holder is the newest Drift of the child, and what it is to hold in place of those that are superseded: the whole child (KR-13-67). nil where
+// the others hold all paths that they do.
+func (s superseded) holder() (*v1alpha1.Drift, *v1alpha1.HeldDrift) {
+	whole := &v1alpha1.HeldDrift{Drift: map[string]string{v1alpha1.HeldWhole: ""}}
+	kept, lost := map[string]bool{}, map[string]bool{} // paths
+	for _, d := range s.by {
+		h := d.Status.Held
+		if h == nil {
+			continue
+		}
+		paths := kept
+		if slices.Contains(s.drifts, d) {
+			paths = lost
+		}
+		for path := range h.Drift {
+			paths[path] = true
+		}
+		if h.Since != nil && (whole.Since == nil || h.Since.Generation < whole.Since.Generation) {
+			whole.Since = h.Since
+		}
+	}
+	if kept[v1alpha1.HeldWhole] {
+		return nil, nil
+	}
+	maps.DeleteFunc(lost, func(path string, _ bool) bool { return kept[path] }) // of one path, the last value is held
+	newest := slices.MaxFunc(s.by, func(a, b *v1alpha1.Drift) int {
+		return cmp.Or(lastSeen(a).Compare(lastSeen(b)), cmp.Compare(a.Name, b.Name))
+	})
+	if len(lost) == 0 {
+		return nil, nil
+	}
+	return newest, whole
 }
 
 // Trim is the cache transform of Drifts: of a resolved one it keeps only what beyondBounds and the Deliverer read, since
@@ -55,19 +96,44 @@ func Trim(o any) (any, error) {
 	if !ok {
 		return o, nil // a cache.DeletedFinalStateUnknown
 	}
-	d.ManagedFields = nil
 	if d.Status.Phase != v1alpha1.DriftResolved {
+		d.ManagedFields = nil
 		return d, nil
 	}
 	return &v1alpha1.Drift{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: d.Namespace, Name: d.Name, UID: d.UID, ResourceVersion: d.ResourceVersion, CreationTimestamp: d.CreationTimestamp,
+			ManagedFields: ofStatus(d.ManagedFields),
 		},
 		Spec: v1alpha1.DriftSpec{Relation: d.Spec.Relation, Operation: d.Spec.Operation},
 		Status: v1alpha1.DriftStatus{Phase: d.Status.Phase, LastSeen: d.Status.LastSeen,
 			Since: d.Status.Since, Snoozed: d.Status.Snoozed, Reports: d.Status.Reports},
 	}, nil
 }
+
+// ofStatus is the last of the managers that wrote a status, without its fields; nil for none.
+func ofStatus(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	var last metav1.ManagedFieldsEntry
+	for _, e := range entries {
+		if e.Subresource == "status" && e.Time != nil && (last.Time == nil || !e.Time.Before(last.Time)) {
+			last = metav1.ManagedFieldsEntry{Manager: e.Manager, Operation: e.Operation, Subresource: e.Subresource, Time: e.Time}
+		}
+	}
+	if last.Manager == "" {
+		return nil
+	}
+	return []metav1.ManagedFieldsEntry{last}
+}
+
+// resolvedByUs reports whether Kausality resolved a Drift, as Trim leaves it. A manager is a claim of its client, who has the right to
+// approve (KR-13-67).
+func resolvedByUs(d *v1alpha1.Drift) bool {
+	managers := ofStatus(d.ManagedFields)
+	return len(managers) == 0 || strings.HasPrefix(managers[0].Manager, managerPrefix)
+}
+
+// managerPrefix begins the field managers of Kausality's processes.
+const managerPrefix = "kausality"
 
 // childKey identifies a child. Children without a name, whose creation was refused, count as one per
 // parent.

@@ -3,6 +3,8 @@ package manifests
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/admission/facts"
 )
 
 const approverProtection = "kausality-approver-protection"
@@ -38,10 +40,9 @@ func approverPolicy(in *input) *admissionregistrationv1.ValidatingAdmissionPolic
 [dyn(object)].exists(o, has(o.metadata.ownerReferences) && o.metadata.ownerReferences.exists(r, has(r.controller) && r.controller) ||
   has(o.spec) && has(o.spec.claimRef))`}},
 			Validations: []admissionregistrationv1.Validation{{
-				Expression: `variables.copies || authorizer.group(request.resource.group).resource(request.resource.resource).` +
-					`namespace(request.namespace).name(request.name).check("approve").allowed()`,
-				Message: "approvals, rejections, freezes and the other decisions in annotations of kausality.io need the verb approve on the object; " +
-					"a user who has it can make the change",
+				Expression: "variables.copies || " + mayApprove(in.approval),
+				Message: "approvals, rejections, freezes and the other decisions in annotations of kausality.io need the verb approve on the subresource approval " +
+					"of the object; a user who has it can make the change",
 				Reason: new(metav1.StatusReasonForbidden),
 			}},
 		},
@@ -52,4 +53,23 @@ func approverPolicy(in *input) *admissionregistrationv1.ValidatingAdmissionPolic
 func approverBinding() *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
 	match := &admissionregistrationv1.MatchResources{NamespaceSelector: entry{}.namespaceSelector(excludedNamespaces)}
 	return binding(approverProtection, approverProtection, match, admissionregistrationv1.Deny)
+}
+
+// mayApprove is an expression that is true where the user has the right to approve on the object (KR-02-13).
+func mayApprove(a facts.ApproverRBAC) string {
+	const on = `authorizer.group(request.resource.group).resource(request.resource.resource)`
+	return rightTo(a, on, requested)
+}
+
+// requested is the object of the request, to the authorizer. One that is cluster-scoped has no namespace, and one whose name is generated no name.
+const requested = `.namespace(has(request.namespace) ? request.namespace : "").name(has(request.name) ? request.name : "")`
+
+// rightTo approve on an object of a resource, as an expression.
+func rightTo(a facts.ApproverRBAC, on, object string) string {
+	check := object + `.check("approve").allowed()`
+	right := on + `.subresource("approval")` + check
+	if a == facts.ApproverRBACResource {
+		return "(" + right + " || " + on + check + ")"
+	}
+	return right
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/cel/environment"
 
+	"github.com/kausality-io/function-kausality/admission/facts"
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -127,8 +128,8 @@ func refusesDecision(t *testing.T, by string, was, is map[string]any) bool {
 // TestApproverPolicyIsOptional: without approver RBAC every editor may decide, whether or not the webhook is called (KR-12-14).
 func TestApproverPolicyIsOptional(t *testing.T) {
 	scopes := []settings.Scope{{Policy: "one", APIGroups: []string{"example.org"}, Resources: []string{"*"}, Mode: v1alpha1.ModeEnforce, Suspended: true}}
-	for _, on := range []bool{false, true} {
-		g, err := Guard(Options{WebhookURL: "https://h:1", CABundle: []byte(certificate), ApproverRBAC: on}, scopes, nil, Masked{})
+	for rbac, on := range map[facts.ApproverRBAC]bool{"": false, facts.ApproverRBACOff: false, facts.ApproverRBACOn: true, facts.ApproverRBACResource: true} {
+		g, err := Guard(Options{WebhookURL: "https://h:1", CABundle: []byte(certificate), ApproverRBAC: rbac}, scopes, nil, Masked{})
 		require.NoError(t, err)
 		is := false
 		for _, b := range g.Bindings {

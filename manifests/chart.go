@@ -34,7 +34,7 @@ func Chart() ([]byte, error) {
 				named("coordination.k8s.io", "leases", []string{"get"}, Heartbeat), // whether the webhook runs
 				rbacRule("", []string{"secrets"}, "create")),                       // a name cannot be required of what does not exist yet
 			homeBinding(componentController, accountSubject(Namespace, componentController)),
-			namespaceModePolicy(), namespaceModeBinding(),
+			namespaceModePolicy(), namespaceModeBinding(), driftPolicy(), driftBinding(), rulePolicy(), ruleBinding(),
 		}, controllerLimits(),
 	) {
 		if err := write(&out, object); err != nil {
@@ -68,7 +68,7 @@ func controllerRules() []rbacv1.PolicyRule {
 	write := []string{"create", "patch", "delete"}
 	const registration, rbac = "admissionregistration.k8s.io", rbacv1.GroupName
 	return []rbacv1.PolicyRule{
-		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceKausalities, v1alpha1.ResourceUpgradeAllowances}, observe...),
+		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceKausalities, v1alpha1.ResourceUpgradeAllowances, v1alpha1.ResourceApprovalRules}, observe...),
 		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceKausalities}, "create"), // the one that traces authors
 		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceKausalities + "/status"}, "patch"),
 		rbacRule("apiextensions.k8s.io", []string{"customresourcedefinitions"}, read...),

@@ -36,8 +36,14 @@ const parentChanges = `(has(oldObject.metadata.ownerReferences) &&
   oldObject.metadata.ownerReferences.exists(r, has(r.controller) && r.controller &&
     !(has(object.metadata.ownerReferences) && r in object.metadata.ownerReferences)))`
 
+// parentAdded is true where a write gives an object a controller reference that it did not have (KR-13-63).
+const parentAdded = `(has(object.metadata.ownerReferences) &&
+  (!has(oldObject.metadata.ownerReferences) || object.metadata.ownerReferences != oldObject.metadata.ownerReferences) &&
+  object.metadata.ownerReferences.exists(r, has(r.controller) && r.controller &&
+    !(has(oldObject.metadata.ownerReferences) && r in oldObject.metadata.ownerReferences)))`
+
 // keptMetadata is true where the parent or an annotation of ours changes.
-const keptMetadata = parentChanges + ` ||
+const keptMetadata = parentChanges + ` || ` + parentAdded + ` ||
 ` + annotationsChange + ` && (
   (has(object.metadata.annotations) && (size(object.metadata.annotations) > 200 ||
     object.metadata.annotations.exists(k, k.startsWith("kausality.io/") &&
@@ -49,10 +55,19 @@ const keptMetadata = parentChanges + ` ||
 
 // externalNameChanges is true where the external name does: the desired state of a
 // managed resource (KR-13-17). It is evaluated where any annotation changes.
-const externalNameChanges = `((has(object.metadata.annotations) && "crossplane.io/external-name" in object.metadata.annotations ?
-  object.metadata.annotations["crossplane.io/external-name"] : "") !=
-(has(oldObject.metadata.annotations) && "crossplane.io/external-name" in oldObject.metadata.annotations ?
-  oldObject.metadata.annotations["crossplane.io/external-name"] : ""))`
+var externalNameChanges = valueChanges(v1alpha1.AnnotationKeyExternalName)
+
+// resourceNameChanges is true where the composition resource name does (KR-13-65). It is evaluated where any annotation changes.
+var resourceNameChanges = valueChanges(v1alpha1.AnnotationKeyCompositionResourceName)
+
+// valueChanges is true where the value of an annotation does, of which none is as good as an empty one.
+func valueChanges(key string) string {
+	value := func(object string) string {
+		annotations := object + `.metadata.annotations`
+		return `(has(` + annotations + `) && ` + quote(key) + ` in ` + annotations + ` ? ` + annotations + `[` + quote(key) + `] : "")`
+	}
+	return `(` + value("object") + ` != ` + value("oldObject") + `)`
+}
 
 // finalizerRemoved is true where a write removes the finalizer of a provider (KR-13-53).
 const finalizerRemoved = `(has(oldObject.metadata.finalizers) && "` + parent.ProviderFinalizer + `" in oldObject.metadata.finalizers &&
@@ -65,10 +80,10 @@ const finalizerRemoved = `(has(oldObject.metadata.finalizers) && "` + parent.Pro
 //
 // A CREATE and a DELETE always pass, and so does /scale, which is sent as an
 // object of another kind.
-const worthAsking = `request.operation != "UPDATE" || ` + specChanges + ` ||
+var worthAsking = `request.operation != "UPDATE" || ` + specChanges + ` ||
 (has(request.subResource) && request.subResource != "") ||
 ` + otherwiseChanges + ` ||
-` + annotationsChange + ` && ` + externalNameChanges + ` ||
+` + annotationsChange + ` && (` + externalNameChanges + ` || ` + resourceNameChanges + `) ||
 ` + finalizerRemoved + ` ||
 ` + keptMetadata
 

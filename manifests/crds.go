@@ -9,6 +9,8 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/admission/facts"
 )
 
 const (
@@ -153,9 +155,9 @@ func (m *Masked) Read(p *admissionregistrationv1.ValidatingAdmissionPolicy) {
 	}
 }
 
-// crdApprovalPolicy requires the verb approve of users who set the annotation that allows the deletion of a CRD
+// crdApprovalPolicy requires the right to approve of users who set the annotation that allows the deletion of a CRD
 // (KR-13-29). It is evaluated for writes of that annotation alone.
-func crdApprovalPolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
+func crdApprovalPolicy(a facts.ApproverRBAC) *admissionregistrationv1.ValidatingAdmissionPolicy {
 	return &admissionregistrationv1.ValidatingAdmissionPolicy{
 		TypeMeta: policyType, ObjectMeta: meta(crdApproval),
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
@@ -164,9 +166,10 @@ func crdApprovalPolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
 			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "allows-deletion",
 				Expression: `(` + allows("object") + `) && (oldObject == null || !(` + allows("oldObject") + `))`}},
 			Validations: []admissionregistrationv1.Validation{{
-				Expression: `authorizer.group("apiextensions.k8s.io").resource("customresourcedefinitions").name(object.metadata.name).check("approve").allowed()`,
-				Message:    "setting kausality.io/allow-deletion on a CustomResourceDefinition requires the verb approve for it; an approver can set it",
-				Reason:     new(metav1.StatusReasonForbidden),
+				Expression: rightTo(a, `authorizer.group("apiextensions.k8s.io").resource("customresourcedefinitions")`, `.name(object.metadata.name)`),
+				Message: "setting kausality.io/allow-deletion on a CustomResourceDefinition requires the verb approve on its subresource approval; " +
+					"an approver can set it",
+				Reason: new(metav1.StatusReasonForbidden),
 			}},
 		},
 	}

@@ -53,7 +53,7 @@ func Guard(o Options, scopes []settings.Scope, retained []string, masked Masked)
 	if len(scopes) == 0 && len(retained) == 0 {
 		return nil, nil // nil is nothing to guard.
 	}
-	in := &input{caBundle: o.CABundle, users: o.ComponentUsers, selectedBy: o.SelectedBy}
+	in := &input{caBundle: o.CABundle, users: o.ComponentUsers, selectedBy: o.SelectedBy, approval: o.ApproverRBAC}
 	for _, check := range []func(*input) error{o.parseURL, o.parseCA, o.parseUsers, o.parseTimeout} {
 		if err := check(in); err != nil {
 			return nil, err
@@ -75,9 +75,9 @@ func Guard(o Options, scopes []settings.Scope, retained []string, masked Masked)
 	}
 	out := &Guarded{Configuration: webhookConfiguration(in), PolicyCheck: policyConfiguration(in), Rollouts: rolloutConfiguration(in), Roles: policyRoles(in),
 		Outages: outages(in.entries), FailOpen: failOpen}
-	out.Policies = append(append(out.Policies, orphanPolicy(in), protectionPolicy(in), crdApprovalPolicy()), MaskedPolicies(masked)...)
+	out.Policies = append(append(out.Policies, orphanPolicy(in), protectionPolicy(in), crdApprovalPolicy(in.approval)), MaskedPolicies(masked)...)
 	out.Bindings = append(append(out.Bindings, orphanBinding()), crdBindings()...)
-	if o.ApproverRBAC {
+	if o.ApproverRBAC.Required() {
 		out.Policies, out.Bindings = append(out.Policies, approverPolicy(in)), append(out.Bindings, approverBinding())
 	}
 	names := bindingNames()

@@ -10,6 +10,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/kausality-io/function-kausality/admission/facts"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -57,8 +58,8 @@ type Options struct {
 	// it, since they change.
 	Enforced []string
 	// ApproverRBAC: decisions in annotations need the verb approve. Guard alone reads it.
-	ApproverRBAC bool
-	// SelectedBy are the keys of the labels by which UpgradeAllowances select objects; sorted. Guard
+	ApproverRBAC facts.ApproverRBAC
+	// SelectedBy are the keys of the labels by which ApprovalRules and UpgradeAllowances select objects; sorted. Guard
 	// alone reads them.
 	SelectedBy []string
 }
@@ -77,6 +78,7 @@ type input struct {
 	failurePolicy admissionregistrationv1.FailurePolicyType
 	timeout       int32
 	selectedBy    []string
+	approval      facts.ApproverRBAC
 }
 
 // Paths of the webhooks.

@@ -22,7 +22,7 @@ const (
 // from the user's. The claims are missing: the webhook keeps them on any write.
 const systemKeys = `["kausality.io/trace", "kausality.io/updaters", "kausality.io/controllers", "kausality.io/controller-ids",
 "kausality.io/phase", "kausality.io/settled-generation", "kausality.io/settled-state", "kausality.io/management-policies", "kausality.io/gate",
-"kausality.io/allowances", "kausality.io/fingerprint", "kausality.io/last-upgrade"]`
+"kausality.io/allowances", "kausality.io/fingerprint", "kausality.io/last-upgrade", "kausality.io/authors"]`
 
 // authorKeys hold what the author wrote behind the mask: where they change with
 // a new hop in the trace, so did the desired state, although the masked fields are
@@ -32,7 +32,7 @@ const authorKeys = `["kausality.io/management-policies", "kausality.io/external-
 // keptKeys are never removed by the webhook, whatever else a write changes.
 var keptKeys = []string{
 	"kausality.io/trace", "kausality.io/controllers", "kausality.io/controller-ids", "kausality.io/phase",
-	"kausality.io/settled-generation", "kausality.io/settled-state",
+	"kausality.io/settled-generation", "kausality.io/settled-state", "kausality.io/authors",
 }
 
 const (

@@ -57,7 +57,7 @@ func objects(in *input) []any {
 		clusterRoleBinding(componentWebhook, in.users), clusterRoleBinding(componentGate, in.users), leasesBinding(in.users), heartbeatBinding(in.users),
 		orphanPolicy(in), orphanBinding(),
 		protectionPolicy(in), protectionBinding(annotationProtection, in.entries[0]),
-		namespaceModePolicy(), namespaceModeBinding(),
+		namespaceModePolicy(), namespaceModeBinding(), driftPolicy(), driftBinding(), rulePolicy(), ruleBinding(),
 		policyConfiguration(in), rolloutConfiguration(in), webhookConfiguration(in),
 	}
 }

@@ -140,6 +140,7 @@ func (c *Controller) setup(mgr manager.Manager) error {
 	b := builder.ControllerManagedBy(mgr).Named("kausality").
 		Watches(&v1alpha1.Kausality{}, one).
 		Watches(&v1alpha1.UpgradeAllowance{}, one, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.ApprovalRule{}, one, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(partial(namespaceKind), one, builder.OnlyMetadata, builder.WithPredicates(enforcedChanges())).
 		Watches(partial(crdKind), one, builder.OnlyMetadata).
 		WatchesRawSource(source.Channel(changed, one))

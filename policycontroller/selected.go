@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -15,28 +17,39 @@ import (
 // request that changes labels.
 const maxSelectedBy = 50
 
-// selectedBy are the keys of the labels by which UpgradeAllowances select objects, sorted: the webhook is called where
-// they change, and decides who may (KR-13-46). Past the bound, those of the last UpgradeAllowances by name are left out.
+// selectedBy are the keys of the labels by which ApprovalRules and UpgradeAllowances select objects, sorted: the webhook is called where
+// they change, and decides who may (KR-13-46, KR-14-60). Past the bound, those of the last ones by name are left out, of UpgradeAllowances first.
 func (c *Controller) selectedBy(ctx context.Context) ([]string, error) {
-	list := &v1alpha1.UpgradeAllowanceList{}
-	if err := c.Cached.List(ctx, list); err != nil {
-		return nil, fmt.Errorf("cannot list UpgradeAllowances: %w", err)
+	rules, upgrades := &v1alpha1.ApprovalRuleList{}, &v1alpha1.UpgradeAllowanceList{}
+	for _, list := range []client.ObjectList{rules, upgrades} {
+		if err := c.Cached.List(ctx, list); err != nil {
+			return nil, fmt.Errorf("cannot list what selects objects by labels: %w", err)
+		}
 	}
-	slices.SortFunc(list.Items, func(a, b v1alpha1.UpgradeAllowance) int { return cmp.Compare(a.Name, b.Name) })
 	keys := sets.New[string]()
-	for _, u := range list.Items {
-		if u.Spec.Selector == nil {
-			continue
-		}
-		more := sets.KeySet(u.Spec.Selector.MatchLabels)
-		for _, r := range u.Spec.Selector.MatchExpressions {
-			more.Insert(r.Key)
-		}
-		if all := keys.Union(more); all.Len() <= maxSelectedBy {
-			keys = all
-			continue
-		}
-		c.Log.Info("UpgradeAllowances select by too many labels: changes of those of this one need no approval", "upgradeAllowance", u.Name)
+	slices.SortFunc(rules.Items, func(a, b v1alpha1.ApprovalRule) int { return cmp.Compare(a.Name, b.Name) })
+	for _, r := range rules.Items {
+		c.selecting(keys, r.Spec.Match.LabelSelector, "approvalRule", r.Name)
+	}
+	slices.SortFunc(upgrades.Items, func(a, b v1alpha1.UpgradeAllowance) int { return cmp.Compare(a.Name, b.Name) })
+	for _, u := range upgrades.Items {
+		c.selecting(keys, u.Spec.Selector, "upgradeAllowance", u.Name)
 	}
 	return sets.List(keys), nil
+}
+
+// selecting adds the keys of a selector; nil for none.
+func (c *Controller) selecting(keys sets.Set[string], s *metav1.LabelSelector, kind, name string) {
+	if s == nil {
+		return
+	}
+	more := sets.KeySet(s.MatchLabels)
+	for _, r := range s.MatchExpressions {
+		more.Insert(r.Key)
+	}
+	if keys.Union(more).Len() > maxSelectedBy {
+		c.Log.Info("Objects are selected by too many labels: changes of those of this one need no approval", kind, name)
+		return
+	}
+	keys.Insert(more.UnsortedList()...)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/rollout"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -205,10 +206,7 @@ func (c *Controller) changes(ctx context.Context, r *run, set *allowance.Set) (a
 	}
 	var failed error
 	r.each(0, func(object *v1alpha1.RolloutObject, _ *v1alpha1.RolloutObjectStatus) bool {
-		var initiators []string
-		if p := c.Cluster.States.Cached(ref(object)); p != nil {
-			initiators = trace.Authors(p.Annotations)
-		}
+		p := c.Cluster.States.Cached(ref(object))
 		for _, difference := range object.Differences {
 			d, err := c.drift(ctx, difference)
 			if failed = err; failed != nil {
@@ -224,6 +222,10 @@ func (c *Controller) changes(ctx context.Context, r *run, set *allowance.Set) (a
 			change := rollout.ChangeOf(&d.Spec, own)
 			change.NamespaceLabels = c.Cluster.Namespaces.Labels(change.Namespace)
 			out.changes = append(out.changes, change)
+			var initiators []string
+			if p != nil {
+				initiators = trace.Authors(p.Annotations, heldSince(d, p.State))
+			}
 			out.authors = append(out.authors, rollout.Authors(&d.Spec, initiators)...)
 		}
 		return true
@@ -231,6 +233,15 @@ func (c *Controller) changes(ctx context.Context, r *run, set *allowance.Set) (a
 	slices.Sort(out.authors)
 	out.authors = slices.Compact(out.authors)
 	return out, failed
+}
+
+// heldSince is the intent of a parent after which a change was first held, by its generation.
+func heldSince(d *v1alpha1.Drift, p *parent.State) int64 {
+	if h := d.Status.Held; h != nil && h.Since != nil {
+		return h.Since.Generation
+	}
+	intent, _ := trace.Intent(p)
+	return intent.Generation
 }
 
 // drift that shows a difference, from the cache; nil where it is gone.

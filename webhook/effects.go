@@ -12,6 +12,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/outcome"
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/drift"
@@ -107,8 +108,15 @@ func (h StatusHandler) answer(ctx context.Context, body []byte) (resp ctrl.Respo
 		return resp
 	}
 	resp.Patches = append(review.Patches(req, admission.KeepMetadata(req)), h.dropCondition(ctx, req)...)
-	if !req.DryRun && h.StatusReviewed != nil {
+	if !req.DryRun && h.StatusReviewed != nil && h.ofController(req) {
 		h.StatusReviewed(req)
 	}
 	return resp
+}
+
+// ofController reports whether a status is written by a user from whose writes something is learnt: of Crossplane's kinds, one that
+// may be their controller (KR-13-62).
+func (h *Handler) ofController(req *admission.Request) bool {
+	role := h.Evaluator.World.Kind(req.Kind).Role
+	return role == parent.RoleNone || h.Evaluator.World.MayControl(req.User, role)
 }

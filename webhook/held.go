@@ -21,11 +21,12 @@ const (
 	belowDepth, belowObjects = 3, 512
 )
 
-// remember what a request was refused as drift, from now on and before its Drift is stored: the intent of a user may be
+// remember what a request was refused as drift, and who requested a deletion that was refused, from now on and before its Drift is stored:
+// the intent of a user may be
 // next (KR-05-66). Only what is about a stored object is remembered (KR-13-22), which costs a read for each new difference;
 // without it, the Drift alone is.
 func (h *Handler) remember(ctx context.Context, req *admission.Request, r *admission.Report) {
-	if h.Held == nil || r == nil || len(r.Held.Drift) == 0 || h.Held.Again(r.Drift.ID) {
+	if h.Held == nil || r == nil || r.Requester == "" && (len(r.Held.Drift) == 0 || h.Held.Again(r.Drift.ID)) {
 		return
 	}
 	if still := stored.Still(h.Cluster, req, false); still != nil {
@@ -44,6 +45,9 @@ type below struct {
 	states *cluster.States
 	memory *drift.Memory
 }
+
+// Requesters of a deletion that was refused.
+func (b below) Requesters(id string) []string { return b.memory.Requesters(id) }
 
 // Below an object, at most admission.MaxBelow.
 func (b below) Below(_ context.Context, p *parent.State) []admission.Below {

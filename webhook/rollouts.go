@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/actor"
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/rollout"
@@ -68,16 +69,12 @@ func (h RolloutHandler) Handle(ctx context.Context, r ctrl.Request) ctrl.Respons
 	if out.Refused != "" {
 		return refuseRollout(http.StatusUnprocessableEntity, r.Kind.Kind+" "+r.Name+": "+out.Refused)
 	}
-	if out.Approves && h.Evaluator.Options.ApproverRBAC {
-		ref := parent.Ref{GroupVersionKind: schema.GroupVersionKind(r.Kind), Namespace: r.Namespace, Name: r.Name}
-		ok, err := h.Evaluator.World.MayApprove(ctx, user, ref)
-		if err != nil {
-			return ctrl.Errored(http.StatusInternalServerError, fmt.Errorf("kausality: %w", err))
+	if out.Approves && h.Evaluator.Options.ApproverRBAC.Required() {
+		warning, refusal := h.authorize(ctx, r, user)
+		if refusal != nil {
+			return *refusal
 		}
-		if !ok {
-			return refuseRollout(http.StatusForbidden,
-				fmt.Sprintf("approving %s %s, or letting it go on, needs the verb %q on it; a Role can grant it", r.Kind.Kind, r.Name, admission.VerbApprove))
-		}
+		out.Warnings = append(out.Warnings, warning...)
 	}
 	resp := ctrl.Allowed("").WithWarnings(out.Warnings...)
 	resp.Patches = review.AnnotationPatches(now.Annotations, out.Edits)
@@ -85,6 +82,23 @@ func (h RolloutHandler) Handle(ctx context.Context, r ctrl.Request) ctrl.Respons
 		resp.PatchType = new(admissionv1.PatchTypeJSONPatch)
 	}
 	return resp
+}
+
+// authorize a user to approve a Rollout, or to let it go on; refusal is nil where they may.
+func (h RolloutHandler) authorize(ctx context.Context, r ctrl.Request, user subject.User) (warnings []string, refusal *ctrl.Response) {
+	ref := parent.Ref{GroupVersionKind: schema.GroupVersionKind(r.Kind), Namespace: r.Namespace, Name: r.Name}
+	what := fmt.Sprintf("approving %s %s, or letting it go on,", r.Kind.Kind, r.Name)
+	right, err := actor.RightOf(ctx, h.Evaluator.World, &h.Evaluator.Options, user, ref)
+	switch {
+	case err != nil:
+		return nil, new(ctrl.Errored(http.StatusInternalServerError, fmt.Errorf("kausality: %w", err)))
+	case !right.Has:
+		return nil, new(refuseRollout(http.StatusForbidden, fmt.Sprintf("%s needs the verb %q on the subresource %s of it; "+
+			"a Role can grant it with resources: [%s/%[3]s]", what, admission.VerbApprove, admission.SubresourceApproval, r.Resource.Resource)))
+	case right.Former:
+		return []string{actor.FormerRight(what, user.Name)}, nil
+	}
+	return nil, nil
 }
 
 // answer a review.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/drift"
@@ -46,8 +47,8 @@ type Options struct {
 	BindAddress string
 	// ComponentUsers are the user names of our other components.
 	ComponentUsers []string
-	// ControllerUsers reports whether a user that is no machine may be an object's own controller; nil for none.
-	ControllerUsers func(name string) bool
+	// Controllers are the users who may be controllers.
+	Controllers subject.Eligible
 	// SettleGrace during which an XR must stay converged.
 	SettleGrace time.Duration
 	// ShutdownDelay during which a replica that ends still answers, not ready. 0 ends it at once.
@@ -230,7 +231,7 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, beat *cluster.
 	options.Remember, options.Separates = true, true
 	of, held := builds.New(c.Dynamic), drift.NewMemory()
 	w := &world{cluster: c, Permissions: permissions.New(c), below: below{states: c.States, memory: held}, fresh: cluster.NewFresh(c, beat),
-		memory: memory, settler: s, components: components, builds: of, controllers: o.ControllerUsers}
+		memory: memory, settler: s, components: components, builds: of, controllers: o.Controllers}
 	evaluator, err := admission.NewEvaluator(w, options, policies)
 	if err != nil {
 		return nil, nil, err

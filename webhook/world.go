@@ -25,20 +25,21 @@ type world struct {
 	*permissions.Permissions
 	below
 
-	cluster    *cluster.Cluster
-	fresh      *cluster.Fresh
-	memory     *settler.Memory
-	settler    *settler.Settler
-	components map[string]bool
-	builds     *builds.Builds
-	// controllers reports whether a user that is no machine may be a controller; nil for none.
-	controllers func(name string) bool
+	cluster     *cluster.Cluster
+	fresh       *cluster.Fresh
+	memory      *settler.Memory
+	settler     *settler.Settler
+	components  map[string]bool
+	builds      *builds.Builds
+	controllers subject.Eligible
 }
 
 var _ admission.World = (*world)(nil)
 
-// ControllerUser reports whether a flag names the user as a controller.
-func (w *world) ControllerUser(name string) bool { return w.controllers != nil && w.controllers(name) }
+// MayControl reports whether a user may be a controller, by the flags.
+func (w *world) MayControl(u subject.User, role parent.Role) bool {
+	return w.controllers.Has(u, role != parent.RoleNone)
+}
 
 // Guarded reports whether the webhooks review requests about an object.
 func (w *world) Guarded(object *parent.State) bool { return w.cluster.Reviews(object) }

@@ -3,6 +3,7 @@ package actor
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/facts"
@@ -31,13 +32,16 @@ func Identify(ctx context.Context, f *facts.Facts, p *parent.State) (Actor, erro
 	if f.Req.Actor == request.ActorParentController {
 		return Actor{Controller: true}, nil
 	}
+	if p.Role != parent.RoleNone && !f.World.MayControl(f.Req.User, p.Role) { // whatever it writes, as whatever field manager
+		return Actor{}, nil
+	}
 	is, decided, err := byComposedManager(ctx, f, p)
 	if err != nil {
 		return Actor{}, err
 	}
 	composer := is && subject.IsComposedApply(f.Manager)
 	if f.Options.Identify == facts.IdentifyUserHash && IsComposer(f) {
-		if composer, err = writesStatus(ctx, f, p.Ref, subject.ControllersOf(p.Annotations)); err != nil {
+		if composer, err = writesStatus(ctx, f, p.Ref, p.Role, subject.ControllersOf(p.Annotations)); err != nil {
 			return Actor{}, err
 		}
 	}
@@ -65,10 +69,10 @@ func byComposedManager(ctx context.Context, f *facts.Facts, p *parent.State) (is
 		return false, false, nil
 	}
 	known := subject.ControllersOf(p.Annotations)
-	if is, err = writesStatus(ctx, f, p.Ref, known); is || err != nil || known.Known() {
+	if is, err = writesStatus(ctx, f, p.Ref, p.Role, known); is || err != nil || known.Known() {
 		return is, true, err
 	}
-	is, err = MayUpdateStatus(ctx, f, f.ParentRef)
+	is, err = MayUpdateStatus(ctx, f, p.Ref, p.Role)
 	return is, true, err
 }
 
@@ -90,7 +94,7 @@ func byUserHash(ctx context.Context, f *facts.Facts, p *parent.State) (is, decid
 		updaters = nil
 	}
 	known := subject.ControllersOf(p.Annotations)
-	if writes, err := writesStatus(ctx, f, p.Ref, known); writes || err != nil || known.Known() {
+	if writes, err := writesStatus(ctx, f, p.Ref, p.Role, known); writes || err != nil || known.Known() {
 		return writes && (len(updaters) == 0 || updaters.Has(hash)), true, err
 	}
 	switch {
@@ -114,10 +118,13 @@ func byStatusManager(f *facts.Facts, p *parent.State) (is, decided bool) {
 	return f.Manager == p.Manager, true
 }
 
-// writesStatus reports whether the user is recorded to write the status of an object, by
-// a hash of 128 bits (KR-13-40). A short one that an earlier release recorded counts for
+// writesStatus reports whether the user is recorded to write the status of an object of a role, by
+// a hash of 128 bits (KR-13-40), and may be its controller (KR-13-62). A short one that an earlier release recorded counts for
 // users who may write the status, since names with that hash can be found (KR-13-41).
-func writesStatus(ctx context.Context, f *facts.Facts, object parent.Ref, known subject.Controllers) (bool, error) {
+func writesStatus(ctx context.Context, f *facts.Facts, object parent.Ref, role parent.Role, known subject.Controllers) (bool, error) {
+	if role != parent.RoleNone && !f.World.MayControl(f.Req.User, role) {
+		return false, nil
+	}
 	if IsRecorded(f, object, known) {
 		return true, nil
 	}
@@ -144,11 +151,11 @@ func MachineryOnly(f *facts.Facts) bool {
 // that is recorded to write its status, or whose field manager does and that may
 // (KR-01-07, KR-13-04).
 func IsController(ctx context.Context, f *facts.Facts) (bool, error) {
-	if !MayBeController(f) {
+	if !f.World.MayControl(f.Req.User, f.Kind.Role) {
 		return false, nil
 	}
 	old := f.Req.OldObject
-	if recorded, err := writesStatus(ctx, f, f.Req.Ref(), subject.ControllersOf(old.GetAnnotations())); recorded || err != nil {
+	if recorded, err := writesStatus(ctx, f, f.Req.Ref(), f.Kind.Role, subject.ControllersOf(old.GetAnnotations())); recorded || err != nil {
 		return recorded, err
 	}
 	shown := parent.WritesStatus(old, f.Manager) || f.Kind.Role == parent.RoleManaged && parent.Provides(f.Req.Object, f.Manager) ||
@@ -156,7 +163,7 @@ func IsController(ctx context.Context, f *facts.Facts) (bool, error) {
 	if !shown {
 		return false, nil
 	}
-	return MayUpdateStatus(ctx, f, f.Req.Ref())
+	return MayUpdateStatus(ctx, f, f.Req.Ref(), f.Kind.Role)
 }
 
 // IsAnyController reports whether a write without a change of desired state
@@ -170,16 +177,10 @@ func IsAnyController(ctx context.Context, f *facts.Facts) bool {
 	return f.HasParent && f.Req.User.IsMachine() && updaters.Has(f.Hash())
 }
 
-// MayBeController reports whether the user is of a kind that controllers have.
-func MayBeController(f *facts.Facts) bool {
-	u := f.Req.User
-	return u.IsMachine() || f.World.ControllerUser(u.Name)
-}
-
-// MayUpdateStatus reports whether the user may update the status of an object. What
+// MayUpdateStatus reports whether the user may be a controller of objects of a role, and may update the status of an object. What
 // a field manager shows is a claim that this right bears out (KR-13-04).
-func MayUpdateStatus(ctx context.Context, f *facts.Facts, object parent.Ref) (bool, error) {
-	if !MayBeController(f) {
+func MayUpdateStatus(ctx context.Context, f *facts.Facts, object parent.Ref, role parent.Role) (bool, error) {
+	if !f.World.MayControl(f.Req.User, role) {
 		return false, nil
 	}
 	return hasStatusRight(ctx, f, object)
@@ -198,7 +199,7 @@ func hasStatusRight(ctx context.Context, f *facts.Facts, object parent.Ref) (boo
 // recorded, whose field manager does and that may (KR-13-04).
 func ControlsParent(ctx context.Context, f *facts.Facts, p *parent.State) (bool, error) {
 	known := subject.ControllersOf(p.Annotations)
-	if recorded, err := writesStatus(ctx, f, p.Ref, known); recorded || err != nil || known.Known() {
+	if recorded, err := writesStatus(ctx, f, p.Ref, p.Role, known); recorded || err != nil || known.Known() {
 		return recorded, err
 	}
 	shown := f.Manager != "" && f.Manager == p.Manager || p.Role == parent.RoleComposite && IsComposer(f) ||
@@ -206,23 +207,69 @@ func ControlsParent(ctx context.Context, f *facts.Facts, p *parent.State) (bool,
 	if !shown {
 		return false, nil
 	}
-	return MayUpdateStatus(ctx, f, f.ParentRef)
+	return MayUpdateStatus(ctx, f, p.Ref, p.Role)
 }
 
-// Authorize refuses what a user may not do, as a clause: it needs the verb approve.
+// Adopts reports whether the user who gives an object its first controller reference may: is the controller of that parent or, where none
+// is recorded, may be and may write its status (KR-13-63).
+func Adopts(ctx context.Context, f *facts.Facts, p *parent.State) (bool, error) {
+	if by, err := ControlsParent(ctx, f, p); by || err != nil || subject.ControllersOf(p.Annotations).Known() {
+		return by, err
+	}
+	return MayUpdateStatus(ctx, f, p.Ref, p.Role)
+}
+
+// Authorize refuses what a user may not do, as a clause: it needs the right to approve (KR-02-13).
 func Authorize(ctx context.Context, f *facts.Facts, w *outcome.Warnings, what string) *outcome.Refusal {
-	ok, err := f.World.MayApprove(ctx, f.Req.User, f.Req.Ref())
+	ref := f.Req.Ref()
+	right, err := RightOf(ctx, f.World, f.Options, f.Req.User, ref)
 	switch {
-	case err == nil && ok:
+	case err == nil && right.Has:
+		if right.Former {
+			w.Add(FormerRight(what, f.Req.User.Name))
+		}
 		return nil
 	case err == nil:
 		return &outcome.Refusal{Code: 403, Reason: outcome.ReasonApproverForbidden,
-			Why:  fmt.Sprintf("%s needs the verb %q on %s", what, world.VerbApprove, identity.Target(f.Req.Ref(), f.Kind)),
-			Next: "A user who has it can make the change, or a Role can grant it."}
+			Why:  fmt.Sprintf("%s needs the verb %q on the subresource %s of %s", what, world.VerbApprove, world.SubresourceApproval, identity.Target(ref, f.Kind)),
+			Next: "A user who has it can make the change, or " + grantOf(f) + "."}
 	case f.Mode == v1alpha1.ModeLog:
 		w.Add(fmt.Sprintf("cannot check permission for %s (%v); it passes because the mode is log", what, err))
 		return nil
 	}
 	return &outcome.Refusal{Code: outcome.CodeInternal, Reason: outcome.ReasonApproverForbidden,
 		Why: fmt.Sprintf("permission for %s cannot be checked: %v", what, err), Next: "Try again."}
+}
+
+// grantOf the right to approve on the object's resource, as a Role has it, as a clause.
+func grantOf(f *facts.Facts) string {
+	plural, _, _ := strings.Cut(f.Kind.Resource, ".")
+	if plural == "" {
+		return "a Role can grant it"
+	}
+	return fmt.Sprintf("a Role can grant it with resources: [%s/%s]", plural, world.SubresourceApproval)
+}
+
+// Right to approve.
+type Right struct {
+	// Has it.
+	Has bool
+	// Former: the user has it by the verb on the resource, which ApproverRBACOn does not accept.
+	Former bool
+}
+
+// RightOf a user to approve on an object (KR-02-13).
+func RightOf(ctx context.Context, w world.World, o *facts.Options, user subject.User, object parent.Ref) (Right, error) {
+	may, err := w.MayApprove(ctx, user, object, world.SubresourceApproval)
+	if may || err != nil || o.ApproverRBAC != facts.ApproverRBACResource {
+		return Right{Has: may}, err
+	}
+	may, err = w.MayApprove(ctx, user, object, "")
+	return Right{Has: may, Former: may}, err
+}
+
+// FormerRight is the warning for a user with Right.Former, about what is done with it.
+func FormerRight(what, user string) string {
+	return fmt.Sprintf("%s needs the verb %q on the subresource %s with --approver-rbac=true; %s has it on the resource, which roles with all verbs contain",
+		what, world.VerbApprove, world.SubresourceApproval, user)
 }

@@ -52,7 +52,9 @@ type requirement struct {
 	count      int
 	subjects   []v1alpha1.Subject
 	notAuthors bool
-	persons    bool
+	// refuses what an author made who is not known by name.
+	refuses bool
+	persons bool
 }
 
 // CompileRule compiles an ApprovalRule. What is not right of it has an error each; the
@@ -75,7 +77,8 @@ func CompileRule(r *v1alpha1.ApprovalRule) (*Rule, []RuleError) {
 		default:
 			c.fail(fmt.Sprintf("require[%d].count", i), "%d votes are never cast: its subjects are %d users", q.Count, most)
 		}
-		out.require = append(out.require, requirement{count: max(1, int(q.Count)), subjects: q.Subjects, notAuthors: q.NotAuthors, persons: persons})
+		out.require = append(out.require, requirement{count: max(1, int(q.Count)), subjects: q.Subjects, notAuthors: q.NotAuthors,
+			refuses: q.NotAuthors && q.UnknownAuthors == v1alpha1.UnknownAuthorsRefuse, persons: persons})
 	}
 	if len(r.Spec.Require) == 0 {
 		c.fail("require", "name at least one vote that is required")
@@ -322,12 +325,35 @@ func (s *Set) Matching(c *Change) Rules {
 	return out
 }
 
+// About the object of a change: the ApprovalRules that require votes for some change of it; nil for none.
+func (s *Set) About(c *Change) Rules {
+	if s == nil {
+		return nil
+	}
+	var out Rules
+	for _, r := range s.rules {
+		if r.votes() && r.has(c) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// votes reports whether the rule is about changes that need votes.
+func (r *Rule) votes() bool {
+	return slices.Contains(r.appliesTo, v1alpha1.AppliesToDrift) || slices.Contains(r.appliesTo, v1alpha1.AppliesToExternal)
+}
+
+// has reports whether the rule is about the object of a change.
+func (r *Rule) has(c *Change) bool {
+	return (len(r.resources) == 0 || slices.ContainsFunc(r.resources, func(k kinds) bool { return k.has(c.Kind) })) &&
+		r.inNamespace(c.Namespace) && r.inNamespaceWith(c) &&
+		(r.selector == nil || r.selector.Matches(labels.Set(c.Labels)))
+}
+
 // selects a change, but for its expression.
 func (r *Rule) selects(c *Change) bool {
-	return slices.Contains(r.appliesTo, c.appliesTo()) &&
-		(len(r.resources) == 0 || slices.ContainsFunc(r.resources, func(k kinds) bool { return k.has(c.Kind) })) &&
-		r.inNamespace(c.Namespace) && r.inNamespaceWith(c) &&
-		(r.selector == nil || r.selector.Matches(labels.Set(c.Labels))) &&
+	return slices.Contains(r.appliesTo, c.appliesTo()) && r.has(c) &&
 		(len(r.relations) == 0 || slices.Contains(r.relations, c.Relation)) &&
 		(len(r.verbs) == 0 || slices.ContainsFunc(c.Verbs, func(v v1alpha1.Verb) bool { return slices.Contains(r.verbs, v) })) &&
 		r.touches(c)

@@ -2,7 +2,6 @@ package allowance
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -56,7 +55,7 @@ func (r Rules) Needs(votes []v1alpha1.Vote, authors []string, now time.Time) []N
 		for _, q := range rule.require {
 			v := NeededVotes{Count: q.count, Subjects: q.subjects, Persons: q.persons}
 			if q.notAuthors {
-				v.Not = slices.Clone(authors)
+				v.Not, _ = known(authors)
 			}
 			n.Votes = append(n.Votes, v)
 		}

@@ -81,6 +81,10 @@ func TestLacks(t *testing.T) {
 	dba := []v1alpha1.Subject{{Kind: v1alpha1.SubjectGroup, Name: "dba"}}
 	everything := v1alpha1.ApprovalRuleMatch{Namespaces: []string{"*"}}
 	two := v1alpha1.ApprovalRuleSpec{Match: everything, Require: []v1alpha1.RequiredVotes{{Count: 2, Subjects: dba, NotAuthors: true}}}
+	refusing := v1alpha1.ApprovalRuleSpec{Match: everything,
+		Require: []v1alpha1.RequiredVotes{{Count: 1, Subjects: dba, NotAuthors: true, UnknownAuthors: v1alpha1.UnknownAuthorsRefuse}}}
+	requester := vote("bob", "dba")
+	requester.Author = true
 	agent := vote("agent", "dba")
 	agent.OnBehalfOf = "anna"
 	broken := vote("eve", "oncall")
@@ -101,7 +105,15 @@ func TestLacks(t *testing.T) {
 			want: "1 of 2 approvals (anna); needs 1 more of group dba" + production},
 		"Author": {spec: two, votes: []v1alpha1.Vote{vote("anna", "dba"), vote("hans", "dba")}, authors: []string{"hans", "zoe"},
 			want: "1 of 2 approvals (anna); needs 1 more of group dba, not hans or zoe" + production},
-		"Agent": {spec: two, votes: []v1alpha1.Vote{vote("anna", "dba"), agent}, want: "1 of 2 approvals (anna); needs 1 more of group dba" + production},
+		"Requester": {spec: two, votes: []v1alpha1.Vote{vote("anna", "dba"), requester}, want: "1 of 2 approvals (anna); needs 1 more of group dba" + production},
+		"UnknownAuthor": {spec: two, votes: []v1alpha1.Vote{vote("anna", "dba")}, authors: []string{"hans", "", "system:serviceaccount:ci:ci"},
+			want: "1 of 2 approvals (anna); needs 1 more of group dba, not hans (an author is not known, " +
+				"who acted as system:serviceaccount:ci:ci is not known)" + production},
+		"UnknownAuthorIgnored": {spec: two, votes: []v1alpha1.Vote{vote("anna", "dba"), vote("bob", "dba")}, authors: []string{""}},
+		"UnknownAuthorRefused": {spec: refusing, votes: []v1alpha1.Vote{vote("anna", "dba")}, authors: []string{""},
+			want: "votes do not count where an author of the change is not known by name: an author is not known" + production},
+		"KnownAuthor": {spec: refusing, votes: []v1alpha1.Vote{vote("anna", "dba")}, authors: []string{"hans"}},
+		"Agent":       {spec: two, votes: []v1alpha1.Vote{vote("anna", "dba"), agent}, want: "1 of 2 approvals (anna); needs 1 more of group dba" + production},
 		"Machine": {spec: two, votes: []v1alpha1.Vote{vote("system:serviceaccount:ci:ci", "dba")},
 			want: "0 of 2 approvals; needs 2 more of group dba" + production},
 		"MachineAllowed": {spec: v1alpha1.ApprovalRuleSpec{Match: everything, Require: []v1alpha1.RequiredVotes{{Count: 1, People: new(false),

@@ -117,9 +117,13 @@ func (r *Rule) lacks(votes []v1alpha1.Vote, authors []string, now time.Time) []s
 }
 
 func (q *requirement) lacks(votes []v1alpha1.Vote, authors []string) string {
+	authors, unknown := known(authors)
+	if q.refuses && len(unknown) > 0 {
+		return "votes do not count where an author of the change is not known by name: " + strings.Join(unknown, ", ")
+	}
 	var counted []string
 	for _, v := range votes {
-		if (len(q.subjects) == 0 || among(v, q.subjects)) && !(q.persons && !isPerson(v)) && !(q.notAuthors && slices.Contains(authors, v.User)) {
+		if q.counts(v, authors) {
 			counted = append(counted, v.User)
 		}
 	}
@@ -137,7 +141,31 @@ func (q *requirement) lacks(votes []v1alpha1.Vote, authors []string) string {
 	if q.notAuthors && len(authors) > 0 {
 		out += ", not " + strings.Join(authors, " or ")
 	}
+	if q.notAuthors && len(unknown) > 0 {
+		out += " (" + strings.Join(unknown, ", ") + ")"
+	}
 	return out
+}
+
+// counts reports whether a vote counts, of a change by these authors.
+func (q *requirement) counts(v v1alpha1.Vote, authors []string) bool {
+	return (len(q.subjects) == 0 || among(v, q.subjects)) && (!q.persons || isPerson(v)) &&
+		(!q.notAuthors || !v.Author && !slices.Contains(authors, v.User))
+}
+
+// known authors by name, and a clause about each other one.
+func known(authors []string) (names, unknown []string) {
+	for _, a := range authors {
+		switch {
+		case a == "":
+			unknown = append(unknown, "an author is not known")
+		case strings.HasPrefix(a, "system:"):
+			unknown = append(unknown, "who acted as "+a+" is not known")
+		default:
+			names = append(names, a)
+		}
+	}
+	return names, unknown
 }
 
 // isPerson reports whether a vote is that of a person: neither a machine's nor one that

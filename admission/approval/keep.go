@@ -48,7 +48,7 @@ func Admit(annotations map[string]string, generation, intent int64, now time.Tim
 			claims = claims.put(ballot.cast(e, arrival(e, generation, oldest(e), now)))
 			continue
 		}
-		if c.State == v1alpha1.ClaimOpen {
+		if collecting(*c) {
 			claims = claims.put(ballot.cast(e, *c))
 			c = claims.Of(e.Content)
 		}

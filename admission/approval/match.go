@@ -86,6 +86,11 @@ func (s Set) Approved(q Query) (Match, bool) {
 	return *fresh, true
 }
 
+// Exact reports whether an approval is about one difference, by its digest.
+func (s Set) Exact() bool {
+	return slices.ContainsFunc(s.Approvals, func(e Entry) bool { return e.Digest != "" })
+}
+
 // Spent returns an approval that would fit, were it not used up or stale.
 func (s Set) Spent(q Query) (Entry, bool) {
 	return first(s.Approvals, func(e Entry) bool { return fits(e.Approval, q) })

@@ -21,6 +21,8 @@ type Ballot struct {
 	Rules bool
 	// Stored are the annotations before the write: what they have is no vote of this user.
 	Stored map[string]string
+	// Author reports whether the user requested what an id approves; nil for nothing.
+	Author func(id string) bool
 
 	stored *Set
 }
@@ -98,16 +100,22 @@ func (b *Ballot) adds(e Entry) bool {
 	return !slices.ContainsFunc(b.stored.Approvals, same) && !slices.ContainsFunc(b.stored.Withdrawn, same)
 }
 
+// collecting reports whether votes for an approval are added to its claim: while it is not used, and while a gate is open by it, which may
+// need more votes than opened it (KR-14-62).
+func collecting(c v1alpha1.Claim) bool {
+	return c.State == v1alpha1.ClaimOpen || c.State == v1alpha1.ClaimPending && c.Relation == v1alpha1.RelationExternal
+}
+
 // cast the vote that the write adds, in the claim of an approval that is not used: one of each user (KR-14-01).
 func (b *Ballot) cast(e Entry, c v1alpha1.Claim) v1alpha1.Claim {
-	if b == nil || b.Vote.User == "" || c.State != v1alpha1.ClaimOpen || !b.adds(e) {
+	if b == nil || b.Vote.User == "" || !collecting(c) || !b.adds(e) {
 		return c
 	}
 	if b.collects(e) {
 		c.Votes, c.Mode, c.Expiry = true, e.Mode, e.Expiry
 	}
 	vote := b.Vote
-	vote.BreakGlass = e.BreakGlass
+	vote.BreakGlass, vote.Author = e.BreakGlass, b.Author != nil && b.Author(e.Digest)
 	c.By = slices.DeleteFunc(slices.Clone(c.By), func(v v1alpha1.Vote) bool { return v.User == vote.User })
 	if len(c.By) < v1alpha1.MaxVotes {
 		c.By = append(c.By, vote)

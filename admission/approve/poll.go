@@ -1,8 +1,12 @@
 package approve
 
 import (
+	"context"
+	"math"
 	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/facts"
@@ -40,6 +44,16 @@ func RulesFor(f *facts.Facts, changes []allowance.Change) allowance.Rules {
 	return rules
 }
 
+// RulesAbout an object: those that may match a change of it, or of its external resource.
+func RulesAbout(ctx context.Context, f *facts.Facts, o *unstructured.Unstructured) allowance.Rules {
+	if !f.PolicySet().HasRules() {
+		return nil
+	}
+	c := allowance.Change{Kind: o.GroupVersionKind().GroupKind(), Namespace: o.GetNamespace(), Name: o.GetName(), Labels: o.GetLabels(),
+		NamespaceLabels: namespaceLabels(ctx, f, o.GetNamespace())}
+	return f.PolicySet().About(&c)
+}
+
 // Lacks is approval.Query.Lacks.
 func (p *Poll) Lacks() func([]v1alpha1.Vote) (string, bool) {
 	if p == nil {
@@ -56,11 +70,19 @@ func (p *Poll) Needs(votes []v1alpha1.Vote) []allowance.Need {
 	return p.rules.Needs(votes, p.authors, p.now)
 }
 
-// Deleters are the person who requests the deletion, and who initiated the object.
-func Deleters(f *facts.Facts) []string {
-	out := trace.Authors(f.Req.Stored().GetAnnotations())
-	if u := f.Req.User; u.Name != "" && !u.IsMachine() && !slices.Contains(out, u.Name) {
-		out = append(out, u.Name)
+// Deleters are who initiated the object, and all who requested its deletion, which an id approves (KR-14-62).
+func Deleters(f *facts.Facts, id string) []string {
+	out := trace.Authors(f.Req.Stored().GetAnnotations(), math.MaxInt64)
+	add := func(user string) {
+		if user != "" && !slices.Contains(out, user) {
+			out = append(out, user)
+		}
+	}
+	if u := f.Req.User; !u.IsMachine() {
+		add(u.Name)
+	}
+	for _, user := range f.World.Requesters(id) {
+		add(user)
 	}
 	return out
 }

@@ -20,7 +20,7 @@ import (
 func Query(f *facts.Facts, id string, since int64, lacks func([]v1alpha1.Vote) (string, bool)) approval.Query {
 	use := Use(f, id)
 	return approval.Query{
-		APIVersion: use.Child.APIVersion, Kind: use.Child.Kind, Name: use.Child.Name, Resource: f.Req.Resource(),
+		APIVersion: use.Child.APIVersion, Kind: use.Child.Kind, Name: use.Child.Name, Resource: f.Resource(),
 		Relation: v1alpha1.RelationControllerChild, Digests: []string{id}, Intent: since, Use: use, Lacks: lacks,
 	}
 }

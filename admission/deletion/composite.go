@@ -7,6 +7,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/actor"
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/approve"
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/outcome"
@@ -26,6 +27,7 @@ func (ev *decider) compositeDeletion() (outcome.Verdict, Finding, error) {
 		return ev.orphaningDeletion(root, below), Finding{}, nil
 	}
 	j := judge(ev.Facts, root, root, "")
+	j.id, j.exact = identity.WholeOf(root, below).ID, true
 	j.mode, j.byPolicy = v1alpha1.ModeEnforce, true
 	var names []string
 	var orphans []parent.Ref
@@ -49,7 +51,9 @@ func (ev *decider) compositeDeletion() (outcome.Verdict, Finding, error) {
 		names, j.blocked = append(names, identity.Describe(mr.Ref)), append(j.blocked, mr)
 	}
 	if len(j.blocked) == 0 {
-		return outcome.Verdict{}, Finding{Orphans: orphans}, nil
+		v, d := ev.recount(root, below)
+		d.Orphans = orphans
+		return v, d, nil
 	}
 	if v, d, ok := ev.retargetedBelow(root, j.blocked); ok {
 		return v, d, nil
@@ -78,7 +82,7 @@ func (ev *decider) orphaningDeletion(root *parent.State, below []*parent.State) 
 	case freeze != nil:
 		return outcome.Refuse(ev.Facts, outcome.ClassNone, outcome.Frozen(freeze))
 	}
-	if ev.Options.ApproverRBAC {
+	if ev.Options.ApproverRBAC.Required() || len(approve.RulesFor(ev.Facts, approve.Destroying(ev.ctx, ev.Facts, below))) > 0 {
 		if r := actor.Authorize(ev.ctx, ev.Facts, ev.warnings, "a deletion that orphans the managed resources"); r != nil {
 			return outcome.Refuse(ev.Facts, outcome.ClassNone, *r)
 		}

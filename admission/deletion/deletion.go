@@ -92,7 +92,7 @@ func (ev *decider) managedDeletion() (outcome.Verdict, Finding) {
 	}
 	why := gating.WouldOrphan(mr)
 	if why == "" {
-		return outcome.Verdict{}, Finding{}
+		return ev.recount(mr, []*parent.State{mr})
 	}
 	holder, terminating, cached := mr, false, false
 	if ev.HasParent {
@@ -119,6 +119,11 @@ func (ev *decider) managedDeletion() (outcome.Verdict, Finding) {
 	}
 	j := judge(ev.Facts, holder, mr, why)
 	j.blocked, j.byPolicy, j.mode, j.cached = []*parent.State{mr}, decision == allowance.DeletionAllowed, ev.Mode, cached
+	if j.paused() {
+		if err := withWhole(ev, &j); err != nil {
+			return ev.unlisted(holder, err), Finding{}
+		}
+	}
 	return ev.blockedDeletion(j)
 }
 
@@ -128,22 +133,16 @@ func (ev *decider) blockedDeletion(j judgement) (outcome.Verdict, Finding) {
 	d := Finding{Id: j.id, Cached: j.cached}
 	kind := ev.KindOf(j.holder)
 	r := outcome.Refusal{Code: 403, Reason: outcome.ReasonExternalDeletion, Why: j.why, Suggestion: identity.ApproveCommand(j.holder.Ref, kind, j.id)}
-	use := approve.Use(ev.Facts, j.id)
-	poll := approve.PollOf(ev.Facts, approve.Destroying(ev.ctx, ev.Facts, j.blocked), func() []string { return approve.Deleters(ev.Facts) })
-	lacks := poll.Lacks()
-	m, ok := gating.DeletionApproval(j.holder, j.object, j.set, approval.Query{Digests: []string{j.id}, Use: use, Lacks: lacks})
-	votes, lacking := j.set.Tally(approval.Query{Digests: []string{j.id}, Lacks: lacks})
+	ask := approval.Query{Digests: j.digests(), Use: approve.Use(ev.Facts, j.id), Exact: j.exact}
+	poll := approve.PollOf(ev.Facts, approve.Destroying(ev.ctx, ev.Facts, j.blocked), func() []string { return approve.Deleters(ev.Facts, j.id) })
+	ask.Lacks = poll.Lacks()
+	m, ok := gating.DeletionApproval(j.holder, j.object, j.set, ask)
+	votes, lacking := j.set.Tally(ask)
 	if lacking != "" {
 		r.Why += "; " + lacking
 	}
-	if ok && ev.Kind.ManagementPolicies && mask.Gives(j.object.ManagementPolicies, v1alpha1.VerbDelete) {
-		if d.Approved = true; m.NeedsClaim() {
-			d.Claim = approve.Claim(ev.Facts, j.holder, j.set, m.Entry, use)
-		}
-		return outcome.Verdict{}, d
-	}
-	if stop := ev.stops(j); ok && stop != nil {
-		return j.inMode(outcome.Refuse(ev.Facts, outcome.ClassNone, *stop)), d
+	if v, is := ev.settles(j, m, ok, lacking == "", &d); is {
+		return v, d
 	}
 	switch {
 	case ok:
@@ -153,13 +152,11 @@ func (ev *decider) blockedDeletion(j judgement) (outcome.Verdict, Finding) {
 		r.Approve = &outcome.ApproveEffect{Holder: j.holder.Ref, Key: v1alpha1.AnnotationKeyApprovePrefix + j.id, Value: string(v1alpha1.ApprovalOnce)}
 	case j.terminating:
 		r.Next = "To approve that deletion: " + r.Suggestion
-	case j.set.Waits(approval.Query{Digests: []string{j.id}, Lacks: lacks}):
-		r.Next = outcome.AfterOpening
-		d.Report, d.Suggestion = deletionReport(ev.Facts, j), r.Suggestion
-		d.Report.Votes, d.Report.Lacks = votes, lacking
 	default:
-		r.Next = fmt.Sprintf("To delete the external resource with it, approve and try again: %s . To leave it behind on purpose: kubectl annotate %s %s=%s",
-			r.Suggestion, identity.Target(j.blocked[0].Ref, ev.KindOf(j.blocked[0])), v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)
+		if r.Next = outcome.AfterOpening; !j.set.Waits(ask) {
+			r.Next = fmt.Sprintf("To delete the external resource with it, approve and try again: %s . To leave it behind on purpose: kubectl annotate %s %s=%s",
+				r.Suggestion, identity.Target(j.blocked[0].Ref, ev.KindOf(j.blocked[0])), v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)
+		}
 		d.Report, d.Suggestion = deletionReport(ev.Facts, j), r.Suggestion
 		d.Report.Votes, d.Report.Lacks = votes, lacking
 	}
@@ -170,6 +167,42 @@ func (ev *decider) blockedDeletion(j judgement) (outcome.Verdict, Finding) {
 	v := outcome.Refuse(ev.Facts, outcome.ClassNone, r)
 	v.Needs = poll.Needs(votes)
 	return j.inMode(v), d
+}
+
+// settles reports whether the approval of a deletion, or what stops it, decides about it, whatever gates are open: where the provider deletes with the
+// present policies, and where it does nothing at present, so that the approval is used once it goes on (KR-13-66).
+func (ev *decider) settles(j judgement, m approval.Match, approved, voted bool, d *Finding) (outcome.Verdict, bool) {
+	if approved && ev.Kind.ManagementPolicies && mask.Gives(j.object.ManagementPolicies, v1alpha1.VerbDelete) {
+		if d.Approved = true; m.NeedsClaim() && (j.whole == "" || m.Entry.Digest != j.whole) { // that of the whole ends with the holder
+			d.Claim = approve.Claim(ev.Facts, j.holder, j.set, m.Entry, approve.Use(ev.Facts, j.id))
+		}
+		return outcome.Verdict{}, true
+	}
+	paused := j.paused() && (approved || j.byPolicy && voted)
+	if !approved && !paused {
+		return outcome.Verdict{}, false
+	}
+	if stop := ev.stops(j); stop != nil {
+		return j.inMode(outcome.Refuse(ev.Facts, outcome.ClassNone, *stop)), true
+	}
+	d.Approved = paused
+	return outcome.Verdict{}, paused
+}
+
+// withWhole adds the id of the deletion of the holder with all below it, which approves that of the object, too, where its gate does not show
+// that by being open.
+func withWhole(ev *decider, j *judgement) error {
+	if j.holder.UID == j.object.UID || j.holder.Role == parent.RoleNone || !j.set.Exact() {
+		return nil
+	}
+	below, err := ev.World.Managed(ev.ctx, j.holder)
+	if err != nil {
+		return err
+	}
+	if whole := identity.WholeOf(j.holder, below); whole.Has(j.object) {
+		j.whole = whole.ID
+	}
+	return nil
 }
 
 // stops is the refusal by a freeze or rejection that keeps the gates closed for an

@@ -27,7 +27,7 @@ func KeepFinalizer(ctx context.Context, f *facts.Facts, w *outcome.Warnings) (ou
 		identity.Annotation(req.Object, v1alpha1.AnnotationKeyDeletion) == v1alpha1.DeletionOrphan {
 		return outcome.Verdict{}, nil
 	}
-	if may, err := actor.MayUpdateStatus(ctx, f, req.Ref()); may || err != nil {
+	if may, err := actor.MayUpdateStatus(ctx, f, req.Ref(), f.Kind.Role); may || err != nil {
 		return outcome.Verdict{}, err
 	}
 	r := outcome.Refusal{Code: 403, Reason: outcome.ReasonExternalDeletion,

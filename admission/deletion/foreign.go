@@ -91,7 +91,7 @@ func destructionApproved(ctx context.Context, f *facts.Facts, j judgement, verb 
 		m, ok := j.set.Approved(approval.Query{
 			APIVersion: apiVersion, Kind: kind, Name: j.object.Name, Resource: j.object.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
 			Relation: v1alpha1.RelationExternal, Verbs: []v1alpha1.Verb{v}, Digests: []string{j.id}, Intent: intent, Use: use,
-			Lacks: approve.PollOf(f, approve.Destroying(ctx, f, []*parent.State{j.object}), func() []string { return approve.Deleters(f) }).Lacks(),
+			Lacks: approve.PollOf(f, approve.Destroying(ctx, f, []*parent.State{j.object}), func() []string { return approve.Deleters(f, j.id) }).Lacks(),
 		})
 		switch {
 		case !ok:

@@ -1,8 +1,11 @@
 package deletion
 
 import (
+	"slices"
+
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/facts"
+	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -15,6 +18,10 @@ type judgement struct {
 	holder, object *parent.State
 	set            approval.Set
 	id             string
+	// whole is the id that approves the deletion of the holder with all below it, this object included; empty where the object is the holder.
+	whole string
+	// exact: only approvals of that id count.
+	exact bool
 	// why it is refused, as a clause.
 	why string
 	// blocked managed resources.
@@ -33,6 +40,20 @@ type judgement struct {
 func judge(f *facts.Facts, holder, object *parent.State, why string) judgement {
 	return judgement{holder: holder, object: object, set: approval.ParseAt(holder.Annotations, f.Req.Time),
 		id: identity.DeletionID(holder, object), why: why}
+}
+
+// digests of the approvals that count.
+func (j judgement) digests() []string {
+	if j.whole != "" {
+		return []string{j.id, j.whole}
+	}
+	return []string{j.id}
+}
+
+// paused reports whether the providers of all that is blocked do nothing at present: the deletion waits until its author lets them go on,
+// and no gate opens before.
+func (j judgement) paused() bool {
+	return len(j.blocked) > 0 && !slices.ContainsFunc(j.blocked, func(mr *parent.State) bool { return !gating.PausedByPolicies(mr) })
 }
 
 // inMode is a verdict in the mode of the judgement: a managed resource below that

@@ -18,7 +18,9 @@ func deletionReport(f *facts.Facts, j judgement) *outcome.Report {
 		cause += " by " + u
 	}
 	report := destructionReport(f, j, cause)
-	report.Repeat = carriesOut(f, j.holder)
+	if report.Repeat = carriesOut(f, j.holder); !f.Req.User.IsMachine() {
+		report.Requester = f.Req.User.Name
+	}
 	return report
 }
 
@@ -38,5 +40,6 @@ func carriesOut(f *facts.Facts, holder *parent.State) bool {
 		return f.Req.User.IsGarbageCollection()
 	}
 	known := subject.ControllersOf(holder.Annotations)
-	return f.Req.User.IsGarbageCollection() || actor.IsRecorded(f, holder.Ref, known) || known.HasHash(f.Hash())
+	return f.Req.User.IsGarbageCollection() ||
+		f.World.MayControl(f.Req.User, holder.Role) && (actor.IsRecorded(f, holder.Ref, known) || known.HasHash(f.Hash()))
 }

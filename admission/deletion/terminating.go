@@ -33,6 +33,9 @@ func (ev *decider) terminatingDeletion() (outcome.Verdict, Finding, error) {
 	holder, cached := ev.holderFor(mr)
 	j := judge(ev.Facts, holder, mr, why)
 	j.blocked, j.mode, j.cached, j.terminating = []*parent.State{mr}, ev.Mode, cached, true
+	if err := withWhole(ev, &j); err != nil {
+		return outcome.Verdict{}, Finding{}, err
+	}
 	v, d := ev.blockedDeletion(j)
 	return v, d, nil
 }

@@ -170,6 +170,28 @@ func (f *Facts) Hash() string { return *f.userHash.Get(f.Req.User.Hash) }
 // ID of the user who makes the request.
 func (f *Facts) ID() string { return *f.userID.Get(f.Req.User.ID) }
 
+// Resource is the composition resource name of the object, by which approvals name it; empty where it is not composed. Crossplane's own
+// apply has it in the request. One that is stored may be another user's (KR-13-65); of any other writer it is that one, so that
+// one request cannot give itself another (KR-04-12).
+func (f *Facts) Resource() string {
+	if f.Req.Object != nil && (f.Req.Actor == request.ActorParentController ||
+		subject.IsComposedApply(f.Manager) && f.World.MayControl(f.Req.User, parent.RoleComposite)) {
+		return identity.Annotation(f.Req.Object, v1alpha1.AnnotationKeyCompositionResourceName)
+	}
+	return f.Req.Resource()
+}
+
+// DifferenceID of the request as a change of a child of p (KR-10-02). changes are those
+// of an update; a creation or deletion is one change as a whole.
+func (f *Facts) DifferenceID(p *parent.State, changes []change.Change) string {
+	if f.Req.Operation != request.Update {
+		changes = nil
+	}
+	child := identity.Of(f.Req.Ref(), f.Resource())
+	child.External = string(parent.ExternalOf(f.Req.Stored())) // a change of it is one of the changes
+	return change.ID(v1alpha1.RelationControllerChild, string(f.Req.Operation), identity.OfParent(p), child, changes)
+}
+
 // DesiredChange reports whether the request changes the desired state.
 func (f *Facts) DesiredChange() bool {
 	return f.Req.Operation != request.Update || len(f.Changes) > 0

@@ -16,8 +16,8 @@ type Options struct {
 	// ComposedRefusalCode is the HTTP code of refusals to Crossplane's own
 	// apply of composed resources; 422 where 0 (KR-05-24).
 	ComposedRefusalCode int32
-	// ApproverRBAC requires World.MayApprove of users who set approvals and the like.
-	ApproverRBAC bool
+	// ApproverRBAC requires World.MayApprove of users who set approvals and the like; ApproverRBACOff where empty.
+	ApproverRBAC ApproverRBAC
 	// CloseTo are the verbs of a closed gate beside Observe: none, or
 	// LateInitialize.
 	CloseTo []v1alpha1.Verb
@@ -37,6 +37,21 @@ type Options struct {
 	// Separates: the adapter writes Decision.Rest. Otherwise a change of which a part was held before is refused.
 	Separates bool
 }
+
+// ApproverRBAC is the value of --approver-rbac (KR-02-13).
+type ApproverRBAC string
+
+const (
+	// ApproverRBACOff requires no right but where an ApprovalRule matches (KR-14-60).
+	ApproverRBACOff ApproverRBAC = "false"
+	// ApproverRBACOn requires the verb approve on the subresource approval of the object's resource.
+	ApproverRBACOn ApproverRBAC = "true"
+	// ApproverRBACResource requires the verb on that subresource or, with a warning, on the resource itself.
+	ApproverRBACResource ApproverRBAC = "resource"
+)
+
+// Required reports whether the right is required everywhere.
+func (a ApproverRBAC) Required() bool { return a == ApproverRBACOn || a == ApproverRBACResource }
 
 // Identify is the value of --identify-controller.
 type Identify string

@@ -152,7 +152,8 @@ func (g Managed) lacks(verbs []v1alpha1.Verb) func([]v1alpha1.Vote) (string, boo
 	if len(rules) == 0 {
 		return nil
 	}
-	authors := trace.Authors(g.MR.Annotations)
+	// Since its gate was moved last, before which nothing was held behind it.
+	authors := trace.Authors(g.MR.Annotations, mask.ParseGate(g.MR.Annotations).Generation)
 	return func(votes []v1alpha1.Vote) (string, bool) { return rules.Lacks(votes, authors, g.Now) }
 }
 
@@ -279,10 +280,13 @@ func (g Managed) deletionOf(author []string, gate v1alpha1.Gate, h identity.Hold
 	// The deletion of the holder itself is one use for all MRs below it: it is
 	// not claimed for one of them. It ends with the holder or, unused, with the
 	// first of their openings that expires; the gate shows it by its content.
-	whole := identity.DeletionID(h.State, h.State)
+	whole, ok := g.wholeOf(h, set)
+	if !ok {
+		return Decision{}, false
+	}
 	q := g.query(h.State, verbs, whole)
 	apiVersion, kind := h.State.ToAPIVersionAndKind()
-	q.APIVersion, q.Kind, q.Name, q.Resource = apiVersion, kind, h.State.Name, ""
+	q.APIVersion, q.Kind, q.Name, q.Resource, q.Exact = apiVersion, kind, h.State.Name, "", true
 	m, ok := set.Approved(q)
 	if !ok || expired(gate, m.Entry, set.Claims) {
 		return Decision{}, false
@@ -294,6 +298,16 @@ func (g Managed) deletionOf(author []string, gate v1alpha1.Gate, h identity.Hold
 		d.Gate.Claim = withUse(d.Gate.Claim, m.Entry.Content)
 	}
 	return d, true
+}
+
+// wholeOf a holder is the id of its deletion where this managed resource is one of those that it deletes: an approval of it is about the
+// managed resources below it then, and about no other that joined since (KR-13-64).
+func (g Managed) wholeOf(h identity.Holder, set approval.Set) (id string, ok bool) {
+	if h.Whole == nil || !set.Exact() {
+		return "", false
+	}
+	whole, ok := h.Whole()
+	return whole.ID, ok && whole.Has(g.MR)
 }
 
 // owner of the report, on which its approval is suggested: the parent where there is one

@@ -22,10 +22,16 @@ func IsOpenFor(annotations map[string]string, v v1alpha1.Verb) bool {
 // it would not (KR-08-10, KR-08-11).
 func WouldOrphan(mr *parent.State) string {
 	author := mask.AuthorOf(mr.Annotations, mr.ManagementPolicies)
+	paused := PausedByPolicies(mr)
+	if paused {
+		author = []string{string(v1alpha1.VerbAll)} // judged as if it were not (KR-13-66)
+	}
 	switch {
 	case mr.Deleting(),
 		!mask.Gives(author, v1alpha1.VerbDelete), orphans(mr, author):
 		return ""
+	case paused:
+		return "it is paused with managementPolicies: [], and once it goes on, its external resource would be deleted or left behind"
 	case !mask.Gives(mr.ManagementPolicies, v1alpha1.VerbDelete):
 		return "its gate is closed, the external resource would be left behind"
 	case mr.Copied:
@@ -36,6 +42,13 @@ func WouldOrphan(mr *parent.State) string {
 		return "its gate was opened for another external resource"
 	}
 	return ""
+}
+
+// PausedByPolicies reports whether the author of a managed resource gave it no managementPolicies: its provider does nothing, and does not
+// let it go when it is deleted, until it is given some.
+func PausedByPolicies(mr *parent.State) bool {
+	author := mask.AuthorOf(mr.Annotations, mr.ManagementPolicies)
+	return author != nil && len(author) == 0
 }
 
 // orphans reports whether the external resource of a managed resource is to be left
@@ -100,13 +113,13 @@ func WithholdsDelete(mr *parent.State) bool {
 
 // DeletionApproval finds the approval on a holder for the deletion of an
 // object's external resource, or for what the digests of q identify. The caller
-// sets these, Use and Lacks.
+// sets these, Use, Lacks and, where no other approval counts, Exact.
 func DeletionApproval(holder, object *parent.State, set approval.Set, q approval.Query) (approval.Match, bool) {
 	q.APIVersion, q.Kind = object.ToAPIVersionAndKind()
 	intent, _ := trace.Intent(holder)
 	q.Name, q.Resource = object.Name, object.Annotations[v1alpha1.AnnotationKeyCompositionResourceName]
 	q.Relation, q.Verbs, q.Named = v1alpha1.RelationExternal, []v1alpha1.Verb{v1alpha1.VerbDelete}, true
-	q.Exact, q.Intent, q.Means = Retargeted(object), intent.Generation, verb.Of(object.GroupKind()).Means
+	q.Exact, q.Intent, q.Means = q.Exact || Retargeted(object), intent.Generation, verb.Of(object.GroupKind()).Means
 	return set.Approved(q)
 }
 

@@ -27,7 +27,8 @@ func TestRetargetedGate(t *testing.T) {
 	const scratch = `,"external":{"name":"scratch"}`
 	xr := fx.Composite()
 	sum := parent.Sum(xr, parent.RoleComposite)
-	whole := fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.DeletionID(sum, sum), "generation")
+	list := []*parent.State{parent.Sum(fx.Instance(), parent.RoleManaged)}
+	whole := fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.WholeOf(sum, list).ID, "generation")
 	always := fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","relation":"External","verbs":["Update","Delete"],"mode":"always"}]`)
 	cases := map[string]struct {
 		reason string

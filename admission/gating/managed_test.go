@@ -26,7 +26,9 @@ func gatingOf(mr, xr *unstructured.Unstructured) Managed {
 		Observed: Observed{Difference: external.Difference(mr.Object), Comparable: external.Comparable(mr.Object)}}
 	g.Holders = []identity.Holder{{State: s, Kind: g.Kind}}
 	if xr != nil {
-		g.Holders = append(g.Holders, identity.Holder{State: parent.Sum(xr, parent.RoleComposite), Kind: fx.KindOf(xr.GroupVersionKind().GroupKind())})
+		composite := parent.Sum(xr, parent.RoleComposite)
+		g.Holders = append(g.Holders, identity.Holder{State: composite, Kind: fx.KindOf(xr.GroupVersionKind().GroupKind()),
+			Whole: func() (identity.Whole, bool) { return identity.WholeOf(composite, []*parent.State{s}), true }})
 	}
 	return g
 }
@@ -419,11 +421,11 @@ func gateText(t *testing.T, g v1alpha1.Gate) string {
 func TestDecideDeletion(t *testing.T) {
 	mr, xr := parent.Sum(fx.Instance(), parent.RoleManaged), parent.Sum(fx.Composite(), parent.RoleComposite)
 	own := fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.DeletionID(xr, mr), "once")
-	whole := fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.DeletionID(xr, xr), "once")
+	whole := fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.WholeOf(xr, []*parent.State{mr}).ID, "once")
 	wholeGate := func(o *unstructured.Unstructured, approved *unstructured.Unstructured, reason, at string) *unstructured.Unstructured {
 		content := approval.Parse(approved.GetAnnotations()).Approvals[0].Content
 		return fx.With(o, fx.GateValue(`{"state":"closed","verbs":["Delete"],"generation":4,"at":"`+at+`","claim":"`+content+`",`+
-			`"digest":"`+identity.DeletionID(xr, xr)+`","reason":"`+reason+`"}`))
+			`"digest":"`+identity.WholeOf(xr, []*parent.State{mr}).ID+`","reason":"`+reason+`"}`))
 	}
 	one := decideGate(t, gatingOf(fx.Instance(), fx.With(fx.Composite(), own)))
 	if one.Action != ActionOpen || one.Claim == nil || fx.Joined(one.Gate.Verbs) != fx.Delete || strings.Join(one.Policies, ",") != "Observe,Delete" {

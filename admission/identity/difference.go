@@ -45,9 +45,8 @@ func OfChild(s *parent.State) change.Identity {
 	return id
 }
 
-// DeletionID returns the id that approves deleting an object together with its
-// external resource. For a composite or Claim it covers all managed resources
-// below it, and p is the object itself.
+// DeletionID returns the id that approves deleting an object, which is no composite or Claim, together with its
+// external resource.
 func DeletionID(p, object *parent.State) string {
 	return change.ID(v1alpha1.RelationExternal, "DELETE", OfParent(p), OfChild(object), nil)
 }

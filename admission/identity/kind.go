@@ -38,6 +38,9 @@ type Holder struct {
 	Unguarded bool
 	// Covering is what may freeze it from outside.
 	Covering Covering
+	// Whole is what the deletion of a composite or Claim deletes, false where that is not known; nil for another object. It is
+	// called where an approval may be one of that deletion.
+	Whole func() (Whole, bool)
 }
 
 // Freeze in force on the holder at a time; nil for none.

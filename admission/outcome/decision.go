@@ -188,6 +188,8 @@ type Report struct {
 	// Recurs: an approval of exactly this difference was used up. It is another
 	// occurrence, which can be approved again (KR-05-35).
 	Recurs bool
+	// Requester is the user whose deletion was refused; empty for a machine, and other changes.
+	Requester string
 	// Repeat: a DELETE was refused to a controller that carries out the decision of
 	// another user; the gate repeats it once it is allowed (KR-08-13).
 	Repeat bool

@@ -18,7 +18,7 @@ func ReportOf(f *facts.Facts, spec v1alpha1.DriftSpec, p *parent.State, set appr
 	}
 	ref := f.Req.Ref()
 	spec.Parent = identity.ObjectReference(p.Ref, p.Generation, "")
-	spec.Child = identity.ObjectReference(ref, f.Req.Current().GetGeneration(), f.Req.Resource())
+	spec.Child = identity.ObjectReference(ref, f.Req.Current().GetGeneration(), f.Resource())
 	out.Recurs = set.UsedFor(spec.ID)
 	spec.Operation, spec.User = string(f.Req.Operation), f.Req.User.Name
 	if f.Req.Operation == request.Update { // a creation or deletion is one change

@@ -106,7 +106,7 @@ func ControllerUID(o *unstructured.Unstructured) types.UID {
 }
 
 // WithController returns the ownerReferences of an object with the controller of
-// another one instead of its own. Neither is modified.
+// another one instead of its own; without any where that has none. Neither is modified.
 func WithController(o, of *unstructured.Unstructured) []any {
 	meta, _ := o.Object["metadata"].(map[string]any)
 	owners, _ := meta["ownerReferences"].([]any)
@@ -115,10 +115,13 @@ func WithController(o, of *unstructured.Unstructured) []any {
 	for _, e := range owners {
 		m, _ := e.(map[string]any)
 		controls, _ := m["controller"].(bool)
-		if controls || text(m, "uid") == text(owner, "uid") {
+		if controls || owner != nil && text(m, "uid") == text(owner, "uid") {
 			continue
 		}
 		out = append(out, e)
+	}
+	if owner == nil {
+		return out
 	}
 	return append(out, owner)
 }

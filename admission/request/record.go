@@ -3,9 +3,7 @@ package request
 import (
 	"encoding/json"
 
-	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
-	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -34,15 +32,4 @@ func (r *Request) LastUpgrade() v1alpha1.LastUpgrade {
 // (KR-04-12).
 func (r *Request) Resource() string {
 	return identity.Annotation(r.Stored(), v1alpha1.AnnotationKeyCompositionResourceName)
-}
-
-// DifferenceID of the request as a change of a child of p (KR-10-02). changes are those
-// of an update; a creation or deletion is one change as a whole.
-func (r *Request) DifferenceID(p *parent.State, changes []change.Change) string {
-	if r.Operation != Update {
-		changes = nil
-	}
-	child := identity.Of(r.Ref(), r.Resource())
-	child.External = string(parent.ExternalOf(r.Stored())) // a change of it is one of the changes
-	return change.ID(v1alpha1.RelationControllerChild, string(r.Operation), identity.OfParent(p), child, changes)
 }

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -199,10 +200,50 @@ func Current(s *parent.State) Trace {
 	return Trace{hop}
 }
 
-// Authors of what annotations lead back to: the user who initiated it; nil where that is unknown.
-func Authors(annotations map[string]string) []string {
-	if origin := Of(annotations).Origin(); origin != nil && origin.User != "" {
-		return []string{origin.User}
+// Authors of what annotations lead back to: who initiated it, and the intents from a generation of the object on (KR-14-61). A user who is not
+// known is "". nil for an object without a trace.
+func Authors(annotations map[string]string, since int64) []string {
+	var out []string
+	add := func(user string) {
+		if !slices.Contains(out, user) {
+			out = append(out, user)
+		}
 	}
-	return nil
+	t := Of(annotations)
+	if origin := t.Origin(); origin != nil {
+		add(origin.User)
+	}
+	list := initiators(annotations)
+	if own := t.Own(); len(list) == 0 && own != nil {
+		list = []v1alpha1.Initiator{{User: t.Origin().User, Generation: own.Generation}}
+	}
+	for _, i := range list {
+		if i.Generation >= since {
+			add(i.User)
+		}
+	}
+	if len(list) > 0 && since < list[0].Generation {
+		add("") // there may have been others
+	}
+	return out
+}
+
+// initiators of intents of an object; nil for none, and where the annotation does not parse.
+func initiators(annotations map[string]string) []v1alpha1.Initiator {
+	var out []v1alpha1.Initiator
+	if value := annotations[v1alpha1.AnnotationKeyAuthors]; value == "" || json.Unmarshal([]byte(value), &out) != nil {
+		return nil
+	}
+	return out
+}
+
+// WithInitiator is the value of the authors annotation after an intent: its user is the newest one.
+func WithInitiator(annotations map[string]string, user string, generation int64) string {
+	list := initiators(annotations)
+	if t := Of(annotations); len(list) == 0 && t.Own() != nil {
+		list = []v1alpha1.Initiator{{User: t.Origin().User, Generation: t.Own().Generation}}
+	}
+	list = slices.DeleteFunc(list, func(i v1alpha1.Initiator) bool { return i.User == user })
+	list = append(list, v1alpha1.Initiator{User: user, Generation: generation})
+	return annotation.MustMarshal(list[max(0, len(list)-v1alpha1.MaxInitiators):])
 }

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -209,4 +210,45 @@ func BenchmarkParse(b *testing.B) {
 			}
 		}
 	})
+}
+
+// TestAuthors covers KR-14-61: who initiated the intents of an object from one of them on.
+func TestAuthors(t *testing.T) {
+	own := `[{"apiVersion":"v1","kind":"App","name":"app","generation":7,"user":"hans","timestamp":"2026-01-01T00:00:00Z"}]`
+	at := func(authors string) map[string]string {
+		return map[string]string{v1alpha1.AnnotationKeyTrace: own, v1alpha1.AnnotationKeyAuthors: authors}
+	}
+	cases := map[string]struct {
+		annotations map[string]string
+		since       int64
+		want        []string
+	}{
+		"NoTrace": {annotations: nil},
+		"Last":    {annotations: at(""), since: 7, want: []string{"hans"}},
+		"Earlier": {annotations: at(""), since: 6, want: []string{"hans", ""}},
+		"Later":   {annotations: at(""), since: 9, want: []string{"hans"}},
+		"Listed": {annotations: at(`[{"user":"anna","generation":3},{"user":"bob","generation":5},{"user":"hans","generation":7}]`), since: 5,
+			want: []string{"hans", "bob"}},
+		"Before":   {annotations: at(`[{"user":"bob","generation":5},{"user":"hans","generation":7}]`), since: 4, want: []string{"hans", "bob", ""}},
+		"Unnamed":  {annotations: at(`[{"user":"","generation":5},{"user":"hans","generation":7}]`), since: 5, want: []string{"hans", ""}},
+		"NotAList": {annotations: at(`{`), since: 7, want: []string{"hans"}},
+	}
+	for name, tc := range cases {
+		if got := Authors(tc.annotations, tc.since); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+	value := WithInitiator(at(""), "bob", 8)
+	if value != `[{"user":"hans","generation":7},{"user":"bob","generation":8}]` {
+		t.Errorf("the first one keeps who initiated the intent before: %s", value)
+	}
+	if value = WithInitiator(at(value), "hans", 9); value != `[{"user":"bob","generation":8},{"user":"hans","generation":9}]` {
+		t.Errorf("each user is listed once: %s", value)
+	}
+	for i := range 3 * v1alpha1.MaxInitiators {
+		value = WithInitiator(at(value), fmt.Sprint(i), int64(10+i))
+	}
+	if n := len(initiators(at(value))); n != v1alpha1.MaxInitiators {
+		t.Errorf("%d users are listed", n)
+	}
 }

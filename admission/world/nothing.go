@@ -27,14 +27,24 @@ func (Nothing) Managed(context.Context, *parent.State) ([]*parent.State, error) 
 // Below returns nothing: no change is known to be held.
 func (Nothing) Below(context.Context, *parent.State) []Below { return nil }
 
+// Requesters returns nil: no request was seen.
+func (Nothing) Requesters(string) []string { return nil }
+
 // Component returns false: no request is by a component of Kausality.
 func (Nothing) Component(subject.User, string) bool { return false }
 
-// ControllerUser returns false: only machines are controllers.
-func (Nothing) ControllerUser(string) bool { return false }
+// byDefault are the users who may be controllers.
+var byDefault = subject.Eligible{Namespaces: []string{subject.DefaultControllerNamespace}}
+
+// MayControl returns true for machines: of Crossplane's kinds, for those of subject.DefaultControllerNamespace.
+func (Nothing) MayControl(u subject.User, role parent.Role) bool {
+	return byDefault.Has(u, role != parent.RoleNone)
+}
 
 // MayApprove returns false: no user is known to have the right.
-func (Nothing) MayApprove(context.Context, subject.User, parent.Ref) (bool, error) { return false, nil }
+func (Nothing) MayApprove(context.Context, subject.User, parent.Ref, string) (bool, error) {
+	return false, nil
+}
 
 // MayUpdateStatus returns true: a machine that writes under the field manager of a controller is believed, as befits what was
 // admitted before, or has no user.

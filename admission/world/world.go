@@ -54,15 +54,18 @@ type World interface {
 	// Below returns what is held of changes of an object's children, and of theirs: at most MaxBelow.
 	Below(ctx context.Context, object *parent.State) []Below
 
+	// Requesters are the users whose requests of a deletion were refused, by the id that approves it.
+	Requesters(id string) []string
+
 	// Component reports whether a request is by a component of Kausality.
 	Component(user subject.User, fieldManager string) bool
 
-	// ControllerUser reports whether a user that is no machine may be an object's own controller, by name.
-	ControllerUser(name string) bool
+	// MayControl reports whether a user may be a controller of objects of a role, by who they are (KR-13-62).
+	MayControl(user subject.User, role parent.Role) bool
 
-	// MayApprove reports whether a user may set approvals and the like on an object. It is called where Options.ApproverRBAC is
-	// set.
-	MayApprove(ctx context.Context, user subject.User, object parent.Ref) (bool, error)
+	// MayApprove reports whether a user may set approvals and the like on an object: has VerbApprove on a subresource of its
+	// resource, SubresourceApproval, or on the resource itself for "".
+	MayApprove(ctx context.Context, user subject.User, object parent.Ref, subresource string) (bool, error)
 
 	// MayUpdateStatus reports whether a user may update the status of objects like this one, by its kind and Namespace. It is
 	// called where a field manager shows that a user is a controller, and no record does (KR-13-04).
@@ -111,5 +114,9 @@ type Policies interface {
 	Policies() *allowance.Set
 }
 
-// VerbApprove is the RBAC verb that approver RBAC requires (KR-02-13).
-const VerbApprove = "approve"
+// VerbApprove is the RBAC verb that approver RBAC requires on the subresource SubresourceApproval (KR-02-13), which nothing serves: a role
+// with all verbs on a resource, as editors of composites and managed resources have by Crossplane's RBAC manager, does not have it.
+const (
+	VerbApprove         = "approve"
+	SubresourceApproval = "approval"
+)

@@ -57,6 +57,10 @@ const (
 	// AnnotationKeyFingerprint.
 	AnnotationKeyLegacyFingerprint = AnnotationPrefix + "controller-ua-hash"
 
+	// AnnotationKeyAuthors holds who initiated the intents of an object, the last one of each user, as JSON: a
+	// list of Initiator, oldest first. It is written where ApprovalRules are about the Namespace.
+	AnnotationKeyAuthors = AnnotationPrefix + "authors"
+
 	// AnnotationKeyLastUpgrade names the UpgradeAllowance last used.
 	AnnotationKeyLastUpgrade = AnnotationPrefix + "last-upgrade"
 
@@ -206,6 +210,7 @@ var systemKeys = map[string]bool{
 	AnnotationKeySettledState:       true,
 	AnnotationKeyFingerprint:        true,
 	AnnotationKeyLegacyFingerprint:  true,
+	AnnotationKeyAuthors:            true,
 	AnnotationKeyLastUpgrade:        true,
 	AnnotationKeyClaims:             true,
 	AnnotationKeyManagementPolicies: true,

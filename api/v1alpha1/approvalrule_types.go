@@ -180,11 +180,19 @@ type RequiredVotes struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	Subjects []Subject `json:"subjects,omitempty"`
-	// NotAuthors: the votes of those who made the change do not count: who initiated
-	// the intent behind it, and who made the Composition or Function that is its cause.
+	// NotAuthors: the votes of those who made the change do not count: who initiated an
+	// intent since it was first held, who made the Composition or Function that is its
+	// cause and, for a deletion, who requested it.
 	//
 	// +optional
 	NotAuthors bool `json:"notAuthors,omitempty"`
+	// UnknownAuthors is what notAuthors does where an author is not known by name: one who
+	// acted as a ServiceAccount or another machine, or while nothing reviewed writes.
+	// Refuse counts no votes then; Ignore, where empty, counts them.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Ignore;Refuse
+	UnknownAuthors UnknownAuthors `json:"unknownAuthors,omitempty"`
 	// People: the votes of ServiceAccounts, other machines and agents do not count. True
 	// where empty.
 	//
@@ -192,6 +200,16 @@ type RequiredVotes struct {
 	// +kubebuilder:default=true
 	People *bool `json:"people,omitempty"`
 }
+
+// UnknownAuthors is what a rule does about authors who are not known by name.
+type UnknownAuthors string
+
+const (
+	// UnknownAuthorsIgnore counts votes as if there were none.
+	UnknownAuthorsIgnore UnknownAuthors = "Ignore"
+	// UnknownAuthorsRefuse counts no votes.
+	UnknownAuthorsRefuse UnknownAuthors = "Refuse"
+)
 
 // ApprovalWindows are when changes may pass: in what allow gives, at any time where it is
 // empty, and never in what deny gives.

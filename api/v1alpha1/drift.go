@@ -175,6 +175,11 @@ type DriftStatus struct {
 	// BrokenGlass is the vote of the user who approved it alone, with the reason; nil for none.
 	// +optional
 	BrokenGlass *Vote `json:"brokenGlass,omitempty"`
+	// Requesters are the users who requested the deletion, at most 16; nil for other changes.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	Requesters []string `json:"requesters,omitempty"`
 	// RepeatFor is the controller that was refused a DELETE which follows from
 	// another one: the garbage collector, the namespace controller or Crossplane. The gate repeats it once it is allowed. Empty for none.
 	// +optional

@@ -283,7 +283,20 @@ type Vote struct {
 	OnBehalfOf string `json:"onBehalfOf,omitempty"`
 	// BreakGlass is the reason for which the user approves alone; empty for an ordinary vote.
 	BreakGlass string `json:"breakGlass,omitempty"`
+	// Author: the user had requested the deletion before the vote, which does not count where a rule has notAuthors.
+	Author bool `json:"author,omitempty"`
 }
+
+// Initiator of an intent of an object, in the authors annotation.
+type Initiator struct {
+	// User at the origin of the trace; empty where that is unknown.
+	User string `json:"user"`
+	// Generation of the object after the last intent that this user initiated.
+	Generation int64 `json:"generation"`
+}
+
+// MaxInitiators is how many users the authors annotation has, the last ones.
+const MaxInitiators = 16
 
 // Approval is an entry of the approvals annotation.
 type Approval struct {

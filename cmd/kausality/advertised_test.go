@@ -47,6 +47,7 @@ func TestAdvertisedValues(t *testing.T) {
 			"resources": {"deployments.apps", "configmaps", "*.example.org"},
 		},
 		FreeText: []string{
+			"controller-namespaces",
 			"*address", "*-dir", "*-file", "*-host", "*-namespace", "*-secret", "*-user", "*-users", "*-url", "address", "allowances", "annotations",
 			"at", "cluster", "cluster-name", "day", "drift-webhook-link", "drifts", "events", "kubeconfig", "nats-consumer", "nats-stream", "network", "owner",
 			"plan", "previous", "record-spool-size", "store", "webhook-service",

@@ -10,7 +10,9 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/choice"
 	"github.com/kausality-io/function-kausality/cluster"
@@ -222,7 +225,8 @@ type admissionFlags struct {
 	expectUntil  admission.ExpectUntil
 	composedCode string
 	users        string
-	approverRBAC bool
+	namespaces   []string
+	approverRBAC admission.ApproverRBAC
 }
 
 // composedCodes are the values of --composed-refusal-status.
@@ -237,8 +241,19 @@ func (f *admissionFlags) add(cmd *cobra.Command) {
 	fl.Var(until, "expect-until", "How long changes are expected after an intent: "+until.List()+".")
 	code := choice.One(&f.composedCode, "422", "422", "403")
 	fl.Var(code, "composed-refusal-status", "HTTP status of refusals to Crossplane's apply of composed resources: "+code.List()+".")
-	fl.BoolVar(&f.approverRBAC, "approver-rbac", false, "Require the verb approve on a resource to set its approvals, rejections, freeze and snooze.")
+	addApproverRBAC(fl, &f.approverRBAC, "to set approvals, rejections, freeze, snooze and mode")
 	fl.StringVar(&f.users, "controller-users", "", "Regular expression of further user names that may be an object's own controller.")
+	fl.StringSliceVar(&f.namespaces, "controller-namespaces", []string{subject.DefaultControllerNamespace},
+		"Namespaces whose ServiceAccounts may be controllers of composites, Claims and managed resources.")
+}
+
+// addApproverRBAC adds --approver-rbac; what for completes its help.
+func addApproverRBAC(fl *pflag.FlagSet, to *admission.ApproverRBAC, whatFor string) {
+	values := choice.One(to, admission.ApproverRBACOff, admission.ApproverRBACOff,
+		admission.ApproverRBACOn+" (on the subresource approval)", admission.ApproverRBACResource+" (on that or, with a warning, on the resource itself)")
+	const name = "approver-rbac"
+	fl.Var(values, name, "Require the verb approve "+whatFor+": "+values.List()+".")
+	fl.Lookup(name).NoOptDefVal = string(admission.ApproverRBACOn)
 }
 
 // options of the core.
@@ -247,14 +262,21 @@ func (f *admissionFlags) options() admission.Options {
 		ApproverRBAC: f.approverRBAC}
 }
 
-// controllers reports whether a user is one of --controller-users, by name; nil for none.
-func (f *admissionFlags) controllers() (func(name string) bool, error) {
+// controllers are the users who may be controllers, by --controller-users and --controller-namespaces.
+func (f *admissionFlags) controllers() (subject.Eligible, error) {
+	e := subject.Eligible{Namespaces: f.namespaces}
+	for _, n := range f.namespaces {
+		if errs := validation.IsDNS1123Label(n); len(errs) > 0 {
+			return e, usageError{fmt.Errorf("--controller-namespaces: %q is no name of a Namespace: %s", n, errs[0])}
+		}
+	}
 	if f.users == "" {
-		return nil, nil //nolint:nilnil // The zero value of the option.
+		return e, nil
 	}
 	re, err := regexp.Compile("^(?:" + f.users + ")$")
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--controller-users: %w", err)}
+		return e, usageError{fmt.Errorf("--controller-users: %w", err)}
 	}
-	return re.MatchString, nil
+	e.Named = re.MatchString
+	return e, nil
 }

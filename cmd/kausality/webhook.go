@@ -33,7 +33,7 @@ func webhookCommand() *cobra.Command {
 		Use: "webhook", Short: "Run the admission webhook.", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			o.Admission = a.options()
-			if o.ControllerUsers, err = a.controllers(); err != nil {
+			if o.Controllers, err = a.controllers(); err != nil {
 				return err
 			}
 			o.Admission.DefaultMode = p.mode

@@ -123,8 +123,8 @@ func setUp(t *testing.T) (own func() (child string)) {
 	return func() string {
 		t.Helper()
 		xr := object(hans, story.XDatabases, "XDatabase", map[string]string{"crossplane.io/paused": "true"}, map[string]any{"size": int64(1)})
-		owner := fmt.Appendf(nil, `{"metadata":{"ownerReferences":[{"apiVersion":%q,"kind":%q,"name":%q,"uid":%q,"controller":true}]}}`,
-			xr.GetAPIVersion(), xr.GetKind(), xr.GetName(), xr.GetUID())
+		owner := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q},"ownerReferences":[{"apiVersion":%q,"kind":%q,"name":%q,"uid":%q,"controller":true}]}}`,
+			v1alpha1.AnnotationKeyParent, xr.GetUID(), xr.GetAPIVersion(), xr.GetKind(), xr.GetName(), xr.GetUID())
 		if _, err := alice.Resource(story.Databases).Namespace("default").Patch(t.Context(), "new", types.MergePatchType, owner, metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -39,10 +39,11 @@ func New(c *cluster.Cluster) *Permissions {
 	return &Permissions{cluster: c, answers: cache.NewLRUExpireCache(maxPermissions)}
 }
 
-// MayApprove is admission.World.MayApprove (KR-02-13): the verb approve, checked as Kubernetes checks
-// the verbs bind and escalate.
-func (p *Permissions) MayApprove(ctx context.Context, u subject.User, object parent.Ref) (bool, error) {
-	return p.may(ctx, u, object, authorizationv1.ResourceAttributes{Verb: admission.VerbApprove, Name: object.Name}, approverTTL)
+// MayApprove is admission.World.MayApprove (KR-02-13): the verb approve, on a subresource as Kubernetes checks it for
+// CertificateSigningRequests.
+func (p *Permissions) MayApprove(ctx context.Context, u subject.User, object parent.Ref, subresource string) (bool, error) {
+	what := authorizationv1.ResourceAttributes{Verb: admission.VerbApprove, Subresource: subresource, Name: object.Name}
+	return p.may(ctx, u, object, what, approverTTL)
 }
 
 // MayUpdateStatus is admission.World.MayUpdateStatus (KR-13-04). A controller that applies its statuses

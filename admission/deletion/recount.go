@@ -1,0 +1,53 @@
+package deletion
+
+import (
+	"slices"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/approve"
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/outcome"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// recount the votes by which gates are open for Delete, at the deletion that destroys what is behind them: the user who requests it was no
+// author when they were counted (KR-14-62). root is what is deleted.
+func (ev *decider) recount(root *parent.State, below []*parent.State) (outcome.Verdict, Finding) {
+	if !ev.PolicySet().HasRules() {
+		return outcome.Verdict{}, Finding{}
+	}
+	above, cached := ev.holderFor(root)
+	if carriesOut(ev.Facts, above) {
+		return outcome.Verdict{}, Finding{}
+	}
+	for _, mr := range below {
+		gate := mask.ParseGate(mr.Annotations)
+		if mr.Deleting() || gate.Digest == "" || !gating.Destroys(mr) || !gating.IsOpenFor(mr.Annotations, v1alpha1.VerbDelete) {
+			continue
+		}
+		changes := approve.Destroying(ev.ctx, ev.Facts, []*parent.State{mr})
+		poll := approve.PollOf(ev.Facts, changes, func() []string { return approve.Deleters(ev.Facts, gate.Digest) })
+		if poll == nil {
+			continue
+		}
+		met := slices.ContainsFunc([]*parent.State{mr, root, above}, func(h *parent.State) bool {
+			intent, _ := trace.Intent(h)
+			q := approval.Query{Digests: []string{gate.Digest}, Intent: intent.Generation, Lacks: poll.Lacks()}
+			return approval.ParseAt(h.Annotations, ev.Req.Time).Lacking(q) == ""
+		})
+		if met {
+			continue
+		}
+		holder := root
+		if root.UID == mr.UID {
+			holder = above
+		}
+		j := judge(ev.Facts, holder, root, "who requests it does not approve it as well")
+		j.id, j.exact, j.blocked, j.mode, j.cached = gate.Digest, true, []*parent.State{mr}, ev.Mode, cached
+		return ev.blockedDeletion(j)
+	}
+	return outcome.Verdict{}, Finding{}
+}

@@ -1,0 +1,53 @@
+package manifests
+
+import (
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/admission/facts"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+const ruleProtection = "kausality-rule-protection"
+
+// lettingPass are the resources whose objects let changes pass without the votes that ApprovalRules require.
+var lettingPass = []string{
+	v1alpha1.ResourceApprovalPolicies, v1alpha1.ResourceClusterApprovalPolicies, v1alpha1.ResourceUpgradeAllowances,
+	v1alpha1.ResourceAllowancePolicies, v1alpha1.ResourceKausalities,
+}
+
+// rulePolicy requires the right to approve of users who write policies, where there is an ApprovalRule: of a Namespace, where one may be
+// about it (KR-14-60). A name with a pattern may be about each. It needs no webhook.
+func rulePolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
+	rule := entry{}.rule(group{name: v1alpha1.Group, resources: lettingPass}, "",
+		admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete)
+	return &admissionregistrationv1.ValidatingAdmissionPolicy{
+		TypeMeta: policyType, ObjectMeta: meta(ruleProtection),
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy: new(admissionregistrationv1.Fail),
+			ParamKind:     &admissionregistrationv1.ParamKind{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.KindApprovalRule},
+			MatchConstraints: &admissionregistrationv1.MatchResources{
+				MatchPolicy: new(admissionregistrationv1.Equivalent), ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule}},
+			},
+			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "others-change-what-a-policy-allows",
+				Expression: `!request.userInfo.username.startsWith("` + serviceAccountPrefix + Namespace + `:kausality-") &&
+!(request.userInfo.username in ` + list(driftKeepers) + `) &&
+(request.operation != "UPDATE" || object.spec != oldObject.spec)`}},
+			Validations: []admissionregistrationv1.Validation{{
+				Expression: `(has(request.namespace) && request.namespace != "" && has(params.spec.match.namespaces) &&
+  !params.spec.match.namespaces.exists(n, n == "" || n == request.namespace || n.contains("*") || n.contains("?"))) || ` + mayApprove(facts.ApproverRBACOn),
+				Message: "where ApprovalRules require votes, a policy that lets changes pass without them takes the verb approve on its subresource approval; " +
+					"a user who has it can write it",
+				Reason: new(metav1.StatusReasonForbidden),
+			}},
+		},
+	}
+}
+
+func ruleBinding() *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
+	b := binding(ruleProtection, ruleProtection, nil, admissionregistrationv1.Deny)
+	b.Spec.ParamRef = &admissionregistrationv1.ParamRef{
+		Selector: &metav1.LabelSelector{}, ParameterNotFoundAction: new(admissionregistrationv1.AllowAction),
+	}
+	return b
+}
