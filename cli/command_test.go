@@ -26,9 +26,9 @@ func commands(t *testing.T) []*cobra.Command {
 // complete their arguments.
 func TestCommonFlags(t *testing.T) {
 	writing := []string{"approve", "reject", "freeze", "unfreeze", "snooze", "ungate"}
-	uncompleted := []string{"version", "coverage", "emergency", "preview"} // no arguments, or a file, which the shell completes by itself
+	uncompleted := []string{"version", "coverage", "approvals", "approvers", "emergency", "preview"} // no arguments, or a file, which the shell completes by itself
 	all := commands(t)
-	if len(all) != 16 {
+	if len(all) != 18 {
 		t.Errorf("there are %d commands", len(all))
 	}
 	for _, c := range all {

@@ -53,6 +53,8 @@ func TestPlugin(t *testing.T) {
 		{name: "Policies", play: policies},
 		{name: "Held", play: held},
 		{name: "Rollout", play: rollouts},
+		{name: "Approvers", play: approvers},
+		{name: "Approvals", play: approvals},
 		{name: "Ungate", play: ungates},
 		{name: "Deletion", play: deletion},
 	} {

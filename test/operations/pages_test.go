@@ -221,7 +221,7 @@ var pages = []followed{
 			}},
 		{command: "kubectl kausality preview composition.yaml", not: inPlugin("preview_test.go", `the.terminal(t, "", "preview", changed, program,`)},
 		{command: "kubectl create clusterrolebinding shop-views-kausality --clusterrole=kausality-viewer --group=shop"},
-		{command: "kubectl auth can-i approve xdatabases.example.org -n shop"},
+		{command: "kubectl auth can-i approve xdatabases.example.org --subresource=approval -n shop"},
 	}},
 	{"docs/function.md", []typed{
 		{command: "kubectl get drifts"},

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/kausality-io/function-kausality/cli/approvals"
+)
+
+// approvalsCommand lists approvals that are not used up.
+type approvalsCommand struct {
+	*session
+	format   format
+	all      bool
+	outdated bool
+}
+
+// newApprovalsCommand is `kubectl kausality approvals`. It reads and writes nothing.
+func newApprovalsCommand(s *session) *cobra.Command {
+	c := &approvalsCommand{session: s}
+	cmd := &cobra.Command{
+		Use: "approvals", Short: "Show approvals and votes that are not used up.", Args: noArgs,
+		Long: "Reads all claims, composite and managed resources and shows the approvals on them, with who gave them. One that was given in an earlier release for " +
+			"the deletion of a composite or claim is ignored: its id did not cover what is below. The command that approves it again is shown.",
+		Example: `  kubectl kausality approvals
+  kubectl kausality approvals -A --outdated`,
+		RunE: c.run,
+	}
+	c.format.add(cmd, formatJSON, formatYAML)
+	cmd.Flags().BoolVarP(&c.all, "all-namespaces", "A", false, "Include all namespaces and cluster-scoped objects.")
+	cmd.Flags().BoolVar(&c.outdated, "outdated", false, "Show only those that are ignored, since their id is of an earlier release.")
+	return cmd
+}
+
+func (c *approvalsCommand) run(cmd *cobra.Command, _ []string) error {
+	ns, err := c.namespace()
+	if err != nil {
+		return err
+	}
+	if c.all {
+		ns = ""
+	}
+	i, err := c.inspector(cmd.Context())
+	if err != nil {
+		return err
+	}
+	found, err := approvals.List(cmd.Context(), i.Direct, ns)
+	if err != nil {
+		return err
+	}
+	if c.outdated {
+		found = slices.DeleteFunc(found, func(g approvals.Given) bool { return g.Now == "" })
+	}
+	return c.print(found)
+}
+
+// print approvals as a table.
+func (c *approvalsCommand) print(found []approvals.Given) error {
+	if done, err := c.format.structured(c.Out, found); done {
+		return err
+	}
+	if len(found) == 0 {
+		fmt.Fprintln(c.Out, "No approval is left.")
+		return nil
+	}
+	w := printers.GetNewTabWriter(c.Out)
+	fmt.Fprintln(w, "NAMESPACE\tOBJECT\tAPPROVES\tMODE\tBY\tSTATE")
+	for _, g := range found {
+		what, state := g.ID, "counts"
+		if what == "" {
+			what = g.Kind
+		}
+		if g.Now != "" {
+			state = c.view.yellow("is ignored; to approve it again: " + g.Command)
+		}
+		fmt.Fprintf(w, "%s\t%s/%s\t%s\t%s\t%s\t%s\n", g.Namespace, g.Resource, g.Name, what, g.Mode, strings.Join(g.By, ", "), state)
+	}
+	return w.Flush()
+}

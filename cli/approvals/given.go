@@ -1,0 +1,106 @@
+package approvals
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+)
+
+// Given is an approval that is not used up, or votes for one.
+type Given struct {
+	// Object that it is on, and its resource with group.
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	Resource  string `json:"resource"`
+	// ID of the difference; empty for an approval by kind and name.
+	ID   string                `json:"id,omitempty"`
+	Kind string                `json:"kind,omitempty"`
+	Mode v1alpha1.ApprovalMode `json:"mode"`
+	// By are the users who gave it; nil where that is unknown.
+	By []string `json:"by,omitempty"`
+	// Now is the id of the same deletion where ID is of a release whose ids of deletions did not cover what is below an object: the
+	// approval is ignored. Empty for any other.
+	Now string `json:"now,omitempty"`
+	// Command that approves it under that id; empty for none.
+	Command string `json:"command,omitempty"`
+}
+
+// List the approvals on claims, composite and managed resources in a namespace, or, where it is empty, in all and on cluster-scoped
+// objects: those first that are ignored.
+func List(ctx context.Context, d *cluster.Direct, namespace string) ([]Given, error) {
+	var out []Given
+	err := d.EachKind(ctx, page, func(info cluster.Info) error {
+		if info.Role == parent.RoleNone || namespace != "" && !info.Namespaced {
+			return nil
+		}
+		for o, err := range cluster.Items(ctx, cluster.ResourceOf(d.Dynamic, info.GVR, info.Namespaced, namespace), cluster.PageSize) {
+			if kerrors.IsNotFound(err) {
+				return nil // its CRD was deleted in the meantime
+			}
+			if err != nil {
+				return fmt.Errorf("cannot list %s: %w", info.Resource, err)
+			}
+			given, err := on(ctx, d, info, o)
+			if err != nil {
+				return err
+			}
+			out = append(out, given...)
+		}
+		return nil
+	})
+	slices.SortStableFunc(out, func(a, b Given) int {
+		outdated := func(g Given) int {
+			if g.Now != "" {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(outdated(a), outdated(b)), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return out, err
+}
+
+// on an object: what is given there.
+func on(ctx context.Context, d *cluster.Direct, info cluster.Info, o *unstructured.Unstructured) ([]Given, error) {
+	if !approval.Holds(o.GetAnnotations()) {
+		return nil, nil
+	}
+	if err := d.Learn(ctx, info.GVK); err != nil {
+		return nil, err
+	}
+	s := d.Sum(o).State
+	var out []Given
+	for _, e := range approval.Parse(s.Annotations).Approvals {
+		c := approval.ParseClaims(s.Annotations[v1alpha1.AnnotationKeyClaims]).Of(e.Content)
+		if c != nil && c.Spent() {
+			continue
+		}
+		g := Given{Namespace: s.Namespace, Name: s.Name, Resource: info.Resource, ID: e.Digest, Kind: e.Kind, Mode: e.Mode}
+		if c != nil {
+			for _, v := range c.By {
+				g.By = append(g.By, v.User)
+			}
+		}
+		if info.Role != parent.RoleManaged && e.Digest != "" && e.Digest == identity.DeletionID(s, s) {
+			below, err := d.Managed(ctx, s)
+			if err != nil {
+				return nil, err
+			}
+			if now := identity.WholeOf(s, below).ID; now != e.Digest {
+				g.Now, g.Command = now, identity.ApproveCommand(s.Ref, d.Kinds.Kind(info.GVK), now)
+			}
+		}
+		out = append(out, g)
+	}
+	return out, nil
+}
