@@ -113,7 +113,7 @@ func ClientOf(client dynamic.Interface, m *meta.RESTMapping, namespace string) d
 // HeldBy returns the changes that the composition function holds of one
 // composite, as Held, sorted by their names in the Composition.
 func HeldBy(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, xr *unstructured.Unstructured) ([]v1alpha1.Drift, error) {
-	c, ok := heldCondition(xr)
+	since, ok := heldSince(xr)
 	if !ok {
 		return nil, nil
 	}
@@ -122,17 +122,13 @@ func HeldBy(ctx context.Context, client dynamic.Interface, mapper meta.RESTMappe
 	if err != nil {
 		return nil, err
 	}
-	changes, known := annotatedChanges(composed)
-	if !known {
-		changes = messageChanges(c.message, composed)
-	}
 	cause, causes := "the composition of "+identity.Describe(s.Ref), []v1alpha1.HopCause(nil)
 	if s.CompositionRevision != "" {
 		cause = "composition revision " + s.CompositionRevision
 		causes = []v1alpha1.HopCause{{Kind: v1alpha1.CauseComposition, Name: s.CompositionRevision}}
 	}
 	var out []v1alpha1.Drift
-	for _, h := range changes {
+	for _, h := range annotatedChanges(composed) {
 		if h.approve == "" {
 			continue // an approval would have no effect, as while the composite is frozen
 		}
@@ -143,8 +139,8 @@ func HeldBy(ctx context.Context, client dynamic.Interface, mapper meta.RESTMappe
 		for _, p := range h.paths {
 			d.Spec.Difference = append(d.Spec.Difference, v1alpha1.FieldDifference{Path: p})
 		}
-		d.Name, d.Namespace, d.CreationTimestamp = h.id, xr.GetNamespace(), c.since
-		d.Status.Phase, d.Status.Since = v1alpha1.DriftDetected, &c.since
+		d.Name, d.Namespace, d.CreationTimestamp = h.id, xr.GetNamespace(), since
+		d.Status.Phase, d.Status.Since = v1alpha1.DriftDetected, &since
 		out = append(out, d)
 	}
 	slices.SortStableFunc(out, func(a, b v1alpha1.Drift) int { return cmp.Compare(a.Spec.Child.Resource, b.Spec.Child.Resource) })
@@ -158,31 +154,24 @@ func StillHeld(ctx context.Context, client dynamic.Interface, mapper meta.RESTMa
 	return slices.ContainsFunc(held, func(d v1alpha1.Drift) bool { return d.Name == id }), err
 }
 
-// condition Kausality of a composite of which something is held.
-type condition struct {
-	// since is its last transition; zero where it has none.
-	since   metav1.Time
-	message string
-}
-
-// heldCondition is the condition of a composite; not ok where nothing is held.
-func heldCondition(xr *unstructured.Unstructured) (out condition, ok bool) {
+// heldSince is the last transition of the condition Kausality of a composite of which something is held, zero where it has none; not ok where
+// nothing is held.
+func heldSince(xr *unstructured.Unstructured) (since metav1.Time, ok bool) {
 	list, _, err := unstructured.NestedSlice(xr.Object, "status", "conditions")
 	if err != nil {
-		return out, false // conditions of another shape are not the function's
+		return since, false // conditions of another shape are not the function's
 	}
 	for _, e := range list {
 		c, isMap := e.(map[string]any)
 		if !isMap || c["type"] != v1alpha1.ConditionKausality || c["status"] != string(metav1.ConditionFalse) {
 			continue
 		}
-		if t, isString := c["lastTransitionTime"].(string); isString && out.since.UnmarshalQueryParameter(t) != nil {
-			out.since = metav1.Time{}
+		if t, isString := c["lastTransitionTime"].(string); isString && since.UnmarshalQueryParameter(t) != nil {
+			since = metav1.Time{}
 		}
-		out.message, _ = c["message"].(string)
-		return out, true
+		return since, true
 	}
-	return out, false
+	return since, false
 }
 
 // heldChange is a change of a composed resource that the function holds.
@@ -198,27 +187,24 @@ type heldChange struct {
 }
 
 // annotatedChanges of composed resources: changes are annotated on the object
-// itself, creations on any of the others. known is false where no annotation was
-// found. One that does not parse counts as none: the function writes it again.
-func annotatedChanges(composed []*unstructured.Unstructured) (out []heldChange, known bool) {
+// itself, creations on any of the others. One that does not parse counts as none: the function writes it again.
+func annotatedChanges(composed []*unstructured.Unstructured) (out []heldChange) {
 	for _, o := range composed {
 		a := o.GetAnnotations()
 		h := v1alpha1.Held{}
 		if json.Unmarshal([]byte(a[v1alpha1.AnnotationKeyHeld]), &h) == nil {
-			known = true
 			out = append(out, heldChange{child: childOf(o), operation: h.Operation, id: h.ID, approve: h.Approve, paths: h.Paths})
 		}
 		var creations []v1alpha1.HeldCreation
 		if json.Unmarshal([]byte(a[v1alpha1.AnnotationKeyHeldCreations]), &creations) != nil {
 			continue
 		}
-		known = true
 		for _, c := range creations {
 			child := v1alpha1.ObjectReference{APIVersion: c.APIVersion, Kind: c.Kind, Namespace: c.Namespace, Name: c.Name, Resource: c.Resource}
 			out = append(out, heldChange{child: child, operation: string(admission.Create), id: c.ID, approve: c.Approve})
 		}
 	}
-	return out, known
+	return out
 }
 
 // childOf refers to a composed resource with its name in the Composition.

@@ -104,8 +104,7 @@ func database(name string) v1alpha1.ObjectReference {
 		UID: types.UID(name), Generation: 3, Resource: name}
 }
 
-// TestHeldBy reads what the composition function holds from annotations, and
-// from the message where there are none (KR-09-05).
+// TestHeldBy reads what the composition function holds from annotations (KR-09-05).
 func TestHeldBy(t *testing.T) {
 	change := v1alpha1.Held{Reason: "Drift", Operation: "UPDATE", Paths: []string{"spec.a"}, ID: "00000000000000aa", Approve: "approve a"}
 	frozen := v1alpha1.Held{Reason: "Frozen", Operation: "UPDATE"}
@@ -123,8 +122,6 @@ func TestHeldBy(t *testing.T) {
 		}
 		return out
 	}
-	fromMessage := held("00000000000000ff", "DELETE", "kubectl annotate xdatabase orders kausality.io/approve-00000000000000ff=once",
-		v1alpha1.ObjectReference{Kind: "Database", Namespace: "team", Name: "orders-a", Resource: "old"})
 	creation := held("00000000000000cc", "CREATE", "approve c",
 		v1alpha1.ObjectReference{APIVersion: "cloud.example.org/v1", Kind: "Database", Namespace: "team", Resource: "c"})
 	cases := map[string]struct {
@@ -159,22 +156,19 @@ func TestHeldBy(t *testing.T) {
 			xr:      heldXR,
 			objects: []*unstructured.Unstructured{composed(t, "a", map[string]any{v1alpha1.AnnotationKeyHeld: frozen})},
 		},
-		"Message": {
-			reason:  "of the previous release there is no annotation",
+		"NotAnnotated": {
+			reason:  "nothing is read from a message",
 			xr:      heldXR,
 			objects: []*unstructured.Unstructured{composed(t, "a", nil)},
-			want:    []v1alpha1.DriftSpec{fromMessage},
 		},
 		"NothingComposed": {
 			reason: "there is no object to annotate",
 			xr:     heldXR,
-			want:   []v1alpha1.DriftSpec{fromMessage},
 		},
 		"Malformed": {
 			reason:  "an annotation that does not parse counts as none",
 			xr:      heldXR,
 			objects: []*unstructured.Unstructured{composed(t, "a", map[string]any{v1alpha1.AnnotationKeyHeld: "{"})},
-			want:    []v1alpha1.DriftSpec{fromMessage},
 		},
 		"NotHeld": {
 			reason: "annotations that are left from before do not matter",
