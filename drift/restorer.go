@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -34,7 +35,13 @@ type restorer struct {
 	client  client.Client
 	memory  *Memory
 	elected <-chan struct{}
-	queue   *queue[*v1alpha1.Drift]
+	queue   *queue[lost]
+}
+
+// lost Drift, and since when it is.
+type lost struct {
+	*v1alpha1.Drift
+	at time.Time
 }
 
 // newRestorer of what a Memory holds.
@@ -44,7 +51,7 @@ func newRestorer(states *cluster.States, r *Reporter, m *Memory, elected <-chan 
 	if out.queue, err = newQueue("drift-restorer", restoreCapacity, 1, log, out.handle); err != nil {
 		return nil, err
 	}
-	m.lost = func(d *v1alpha1.Drift) { out.queue.add(d.Name, d) }
+	m.lost = func(d *v1alpha1.Drift) { out.queue.add(d.Name, lost{d, clock.Now()}) }
 	return out, nil
 }
 
@@ -54,13 +61,20 @@ func (r *restorer) Start(ctx context.Context) error { return r.queue.Start(ctx) 
 // NeedLeaderElection is false.
 func (*restorer) NeedLeaderElection() bool { return false }
 
-// handle a Drift that is gone.
-func (r *restorer) handle(ctx context.Context, d *v1alpha1.Drift) error {
+// handle a Drift that is gone. One that cannot be restored is tried again for a while; then this process alone holds what it held.
+func (r *restorer) handle(ctx context.Context, d lost) error {
+	err := r.restoreOne(ctx, d.Drift)
+	if err != nil && ctx.Err() == nil && clock.Since(d.at) < retryFor {
+		r.queue.later(d.Name, d, restoreAgain)
+	}
+	return err
+}
+
+func (r *restorer) restoreOne(ctx context.Context, d *v1alpha1.Drift) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
 	switch over, err := r.over(ctx, d); {
 	case err != nil:
-		r.queue.later(d.Name, d, restoreAgain)
 		return err
 	case over:
 		r.memory.Forget(d.Name)
@@ -72,12 +86,9 @@ func (r *restorer) handle(ctx context.Context, d *v1alpha1.Drift) error {
 		return nil
 	}
 	err := r.restore(ctx, d)
-	switch {
-	case kerrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), kerrors.IsNotFound(err):
+	if kerrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || kerrors.IsNotFound(err) {
 		r.memory.Forget(d.Name)
 		return nil
-	case err != nil && ctx.Err() == nil:
-		r.queue.later(d.Name, d, restoreAgain)
 	}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
@@ -62,7 +63,7 @@ func TestRestorer(t *testing.T) {
 			}
 			m := NewMemory()
 			r := &restorer{states: tc.objects, client: c, memory: m, elected: elected}
-			m.lost = func(d *v1alpha1.Drift) { assert.NoError(t, r.handle(t.Context(), d)) }
+			m.lost = func(d *v1alpha1.Drift) { assert.NoError(t, r.handle(t.Context(), lost{d, clock.Now()})) }
 			d := stored("a", 0, heldPath("spec.x", "1", 3))
 			d.Status.Requesters, d.Status.Count = []string{"anna"}, 7
 			m.OnAdd(d, true)
@@ -97,11 +98,16 @@ func TestRestorerTriesAgain(t *testing.T) {
 	require.NoError(t, err)
 	d := stored("a", 0, heldPath("spec.x", "1", 3))
 	d.Spec.Parent.Name = "poison"
-	m.lost = func(d *v1alpha1.Drift) { assert.ErrorContains(t, r.handle(t.Context(), d), "timeout") }
+	m.lost = func(d *v1alpha1.Drift) {
+		assert.ErrorContains(t, r.handle(t.Context(), lost{d, clock.Now()}), "timeout")
+	}
 	m.OnAdd(d, true)
 	m.OnDelete(d)
 	assert.NotNil(t, m.Held(update("u")))
 	assert.Equal(t, 1, r.queue.len())
+	r.queue.take("a")
+	assert.Error(t, r.handle(t.Context(), lost{d, clock.Now().Add(-retryFor)}))
+	assert.Zero(t, r.queue.len(), "but not for ever")
 }
 
 // What another user resolves in the Drift alone is held as before (KR-13-67).

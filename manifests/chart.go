@@ -34,7 +34,7 @@ func Chart() ([]byte, error) {
 				named("coordination.k8s.io", "leases", []string{"get"}, Heartbeat), // whether the webhook runs
 				rbacRule("", []string{"secrets"}, "create")),                       // a name cannot be required of what does not exist yet
 			homeBinding(componentController, accountSubject(Namespace, componentController)),
-			namespaceModePolicy(), namespaceModeBinding(), driftPolicy(), driftBinding(), rulePolicy(), ruleBinding(),
+			namespaceModePolicy(), namespaceModeBinding(), driftPolicy(nil), driftBinding(), rulePolicy(nil), ruleBinding(),
 		}, controllerLimits(),
 	) {
 		if err := write(&out, object); err != nil {

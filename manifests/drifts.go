@@ -1,6 +1,8 @@
 package manifests
 
 import (
+	"slices"
+
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -18,7 +20,7 @@ var driftKeepers = []string{
 
 // driftPolicy requires the right to approve of users who delete or resolve Drifts, or change what they are about (KR-13-67). It needs no
 // webhook.
-func driftPolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
+func driftPolicy(components []string) *admissionregistrationv1.ValidatingAdmissionPolicy {
 	rule := entry{}.rule(group{name: v1alpha1.Group, resources: []string{v1alpha1.ResourceDrifts, v1alpha1.ResourceDrifts + "/status"}}, "",
 		admissionregistrationv1.Update, admissionregistrationv1.Delete)
 	right := rightTo(facts.ApproverRBACOn, `authorizer.group("`+v1alpha1.Group+`").resource("`+v1alpha1.ResourceDrifts+`")`,
@@ -31,8 +33,7 @@ func driftPolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
 				MatchPolicy: new(admissionregistrationv1.Equivalent), ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule}},
 			},
 			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "others-change-what-is-held",
-				Expression: `!request.userInfo.username.startsWith("` + serviceAccountPrefix + Namespace + `:kausality-") &&
-!(request.userInfo.username in ` + list(driftKeepers) + `) &&
+				Expression: others(components) + ` &&
 (request.operation == "DELETE" || has(request.subResource) && request.subResource == "status" || object.spec != oldObject.spec ||
   (has(object.metadata.ownerReferences) ? object.metadata.ownerReferences : []) !=
   (has(oldObject.metadata.ownerReferences) ? oldObject.metadata.ownerReferences : []))`}},
@@ -44,6 +45,12 @@ func driftPolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
 			}},
 		},
 	}
+}
+
+// others is an expression that is true for users that are neither Kausality's components nor carry out the deletions of other users.
+func others(components []string) string {
+	return `!request.userInfo.username.startsWith("` + serviceAccountPrefix + Namespace + `:kausality-") &&
+!(request.userInfo.username in ` + list(slices.Concat(driftKeepers, components)) + `)`
 }
 
 func driftBinding() *admissionregistrationv1.ValidatingAdmissionPolicyBinding {

@@ -57,7 +57,7 @@ func objects(in *input) []any {
 		clusterRoleBinding(componentWebhook, in.users), clusterRoleBinding(componentGate, in.users), leasesBinding(in.users), heartbeatBinding(in.users),
 		orphanPolicy(in), orphanBinding(),
 		protectionPolicy(in), protectionBinding(annotationProtection, in.entries[0]),
-		namespaceModePolicy(), namespaceModeBinding(), driftPolicy(), driftBinding(), rulePolicy(), ruleBinding(),
+		namespaceModePolicy(), namespaceModeBinding(), driftPolicy(in.users), driftBinding(), rulePolicy(in.users), ruleBinding(),
 		policyConfiguration(in), rolloutConfiguration(in), webhookConfiguration(in),
 	}
 }

@@ -18,7 +18,7 @@ var lettingPass = []string{
 
 // rulePolicy requires the right to approve of users who write policies, where there is an ApprovalRule: of a Namespace, where one may be
 // about it (KR-14-60). A name with a pattern may be about each. It needs no webhook.
-func rulePolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
+func rulePolicy(components []string) *admissionregistrationv1.ValidatingAdmissionPolicy {
 	rule := entry{}.rule(group{name: v1alpha1.Group, resources: lettingPass}, "",
 		admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete)
 	return &admissionregistrationv1.ValidatingAdmissionPolicy{
@@ -30,8 +30,7 @@ func rulePolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
 				MatchPolicy: new(admissionregistrationv1.Equivalent), ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule}},
 			},
 			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "others-change-what-a-policy-allows",
-				Expression: `!request.userInfo.username.startsWith("` + serviceAccountPrefix + Namespace + `:kausality-") &&
-!(request.userInfo.username in ` + list(driftKeepers) + `) &&
+				Expression: others(components) + ` &&
 (request.operation != "UPDATE" || object.spec != oldObject.spec)`}},
 			Validations: []admissionregistrationv1.Validation{{
 				Expression: `(has(request.namespace) && request.namespace != "" && has(params.spec.match.namespaces) &&

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -115,8 +116,22 @@ func (h StatusHandler) answer(ctx context.Context, body []byte) (resp ctrl.Respo
 }
 
 // ofController reports whether a status is written by a user from whose writes something is learnt: of Crossplane's kinds, one that
-// may be their controller (KR-13-62).
+// may be their controller (KR-13-62). Another machine that writes one is logged once a day: it may be a provider that runs elsewhere.
 func (h *Handler) ofController(req *admission.Request) bool {
-	role := h.Evaluator.World.Kind(req.Kind).Role
-	return role == parent.RoleNone || h.Evaluator.World.MayControl(req.User, role)
+	role, user := h.Evaluator.World.Kind(req.Kind).Role, req.User
+	if role == parent.RoleNone || h.Evaluator.World.MayControl(user, role) {
+		return true
+	}
+	if _, logged := h.strangers.Get(user.Name); user.IsMachine() && !logged {
+		h.strangers.Add(user.Name, true, strangerAgain)
+		h.Log.Info("a user outside of --controller-namespaces writes statuses, and is not taken for a controller; if it is a provider, add its namespace",
+			"user", user.Name, "kind", req.Kind.Kind, "namespace", req.Namespace, "name", req.Name)
+	}
+	return false
 }
+
+const (
+	// maxStrangers are remembered, so that each is logged once in strangerAgain.
+	maxStrangers  = 256
+	strangerAgain = 24 * time.Hour
+)

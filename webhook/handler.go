@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -53,6 +54,8 @@ type Handler struct {
 	orphans *orphans.Marks
 	// builds find out whether our function is a step of a composite; nil where that is unknown.
 	builds *builds.Builds
+	// strangers are users that wrote statuses and may be no controllers, by name; needed where statuses are reviewed.
+	strangers *utilcache.LRUExpireCache
 	// StatusReviewed is called with each request that would write a status; nil for nothing.
 	StatusReviewed func(*admission.Request)
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -240,6 +241,7 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, beat *cluster.
 		Evaluator: evaluator,
 		Cluster:   c, Policies: policies, Reporter: reporter, Memory: memory, Kinds: schemas, StatusReviewed: s.StatusReviewed, Log: o.Log.WithName("admission"),
 		Records: o.Records, Held: held, orphans: orphans.New(c, o.Log.WithName("orphans")), builds: of,
+		strangers: utilcache.NewLRUExpireCache(maxStrangers),
 	}, s, nil
 }
 
