@@ -414,3 +414,23 @@ func TestHeldBelow(t *testing.T) {
 		})
 	}
 }
+
+// Where all of a change was held before, and an AllowancePolicy of the parent does not allow it either, the policy is the reason: an approval of
+// drift alone would not let it pass (KR-05-55, KR-04-14).
+func TestHeldAndNotAllowed(t *testing.T) {
+	held, _ := refusedRegion(t)
+	set := policySet(t, `{kind: AllowancePolicy, metadata: {name: p}, spec: {target: {apiGroup: example.org, apiVersion: v1, kind: XDatabase}, rules: []}}`)
+	for name, tc := range map[string]struct {
+		policies Policies
+		want     outcome.Reason
+	}{"Without": {want: outcome.ReasonDrift}, "Narrowed": {policies: set, want: outcome.ReasonAllowanceMissing}} {
+		t.Run(name, func(t *testing.T) {
+			req := by(byCrossplane(Update, fx.Instance(), region("us")), fx.Crossplane, "controller")
+			req.Held = held
+			d, err := (&Evaluator{World: setting{xr: []fx.Mod{fx.Unsettled}}.world(), Options: remembering(), Policies: tc.policies}).Evaluate(t.Context(), req)
+			if err != nil || d.Allowed || d.Reason != tc.want {
+				t.Errorf("%v: %+v: %s", err, outcomeOf(d), d.Message)
+			}
+		})
+	}
+}
