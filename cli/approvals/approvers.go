@@ -178,10 +178,10 @@ func has(rules []rbacv1.PolicyRule, r schema.GroupResource, subresource string) 
 	if subresource != "" {
 		names = []string{rbacv1.ResourceAll, r.Resource + "/" + subresource, rbacv1.ResourceAll + "/" + subresource}
 	}
-	any := func(list []string, wanted ...string) bool {
+	lists := func(list []string, wanted ...string) bool {
 		return slices.ContainsFunc(list, func(s string) bool { return slices.Contains(wanted, s) })
 	}
 	return slices.ContainsFunc(rules, func(rule rbacv1.PolicyRule) bool {
-		return any(rule.Verbs, rbacv1.VerbAll, admission.VerbApprove) && any(rule.APIGroups, rbacv1.APIGroupAll, r.Group) && any(rule.Resources, names...)
+		return lists(rule.Verbs, rbacv1.VerbAll, admission.VerbApprove) && lists(rule.APIGroups, rbacv1.APIGroupAll, r.Group) && lists(rule.Resources, names...)
 	})
 }
