@@ -26,8 +26,8 @@ type Actor struct {
 	Composer bool
 }
 
-// Identify whether the parent's controller makes the request: by the first rule
-// that decides (KR-04-05, KR-04-06).
+// Identify determines whether the parent's controller makes the request, by the first rule that decides (KR-04-05,
+// KR-04-06).
 func Identify(ctx context.Context, f *facts.Facts, p *parent.State) (Actor, error) {
 	if f.Req.Actor == request.ActorParentController {
 		return Actor{Controller: true}, nil
@@ -56,9 +56,9 @@ func Identify(ctx context.Context, f *facts.Facts, p *parent.State) (Actor, erro
 	return Actor{Controller: is, Undetermined: !decided, Composer: composer}, nil
 }
 
-// byComposedManager identifies Crossplane (KR-04-01, KR-04-02) by the field manager
-// under which it writes, which any client can name: by a user whom the parent's record
-// names or, where it has none yet, who may write its status (KR-13-04).
+// byComposedManager identifies Crossplane (KR-04-01, KR-04-02) by the field manager under which it writes. Since any
+// client can name that, the user must be one that the parent's record names or, where it has none yet, one that may
+// write its status (KR-13-04).
 func byComposedManager(ctx context.Context, f *facts.Facts, p *parent.State) (is, decided bool, err error) {
 	if f.Options.Identify == facts.IdentifyUserHash || f.Manager == "" {
 		return false, false, nil
@@ -76,8 +76,8 @@ func byComposedManager(ctx context.Context, f *facts.Facts, p *parent.State) (is
 	return is, true, err
 }
 
-// IsComposer reports whether the field manager is that of Crossplane's applies
-// for this very parent.
+// IsComposer reports whether the field manager is the one that Crossplane applies composed resources of this very
+// parent with.
 func IsComposer(f *facts.Facts) bool {
 	return f.Manager == subject.ComposedManager(f.ParentRef.Name, f.ParentRef.GroupKind())
 }
@@ -147,9 +147,8 @@ func MachineryOnly(f *facts.Facts) bool {
 	return len(machinery) > 0 && change.OnlySpecFields(f.Changes, machinery)
 }
 
-// IsController reports whether the user is the object's own controller: a machine
-// that is recorded to write its status, or whose field manager does and that may
-// (KR-01-07, KR-13-04).
+// IsController reports whether the user is the object's own controller: a machine that is recorded to write its
+// status, or one that writes under the field manager which does so and that may (KR-01-07, KR-13-04).
 func IsController(ctx context.Context, f *facts.Facts) (bool, error) {
 	if !f.World.MayControl(f.Req.User, f.Kind.Role) {
 		return false, nil
@@ -177,8 +176,8 @@ func IsAnyController(ctx context.Context, f *facts.Facts) bool {
 	return f.HasParent && f.Req.User.IsMachine() && updaters.Has(f.Hash())
 }
 
-// MayUpdateStatus reports whether the user may be a controller of objects of a role, and may update the status of an object. What
-// a field manager shows is a claim that this right bears out (KR-13-04).
+// MayUpdateStatus reports whether the user may be a controller of objects of a role, and may update the status of an
+// object. A field manager is only a claim; this right supports it (KR-13-04).
 func MayUpdateStatus(ctx context.Context, f *facts.Facts, object parent.Ref, role parent.Role) (bool, error) {
 	if !f.World.MayControl(f.Req.User, role) {
 		return false, nil
@@ -195,8 +194,8 @@ func hasStatusRight(ctx context.Context, f *facts.Facts, object parent.Ref) (boo
 	return may, nil
 }
 
-// ControlsParent reports whether the user is a parent's own controller: one that is recorded to write its status or, where none is
-// recorded, whose field manager does and that may (KR-13-04).
+// ControlsParent reports whether the user is a parent's own controller: one that is recorded to write its status.
+// Where none is recorded, it is one that writes under the field manager which does so and that may (KR-13-04).
 func ControlsParent(ctx context.Context, f *facts.Facts, p *parent.State) (bool, error) {
 	known := subject.ControllersOf(p.Annotations)
 	if recorded, err := writesStatus(ctx, f, p.Ref, p.Role, known); recorded || err != nil || known.Known() {
@@ -210,8 +209,9 @@ func ControlsParent(ctx context.Context, f *facts.Facts, p *parent.State) (bool,
 	return MayUpdateStatus(ctx, f, p.Ref, p.Role)
 }
 
-// Adopts reports whether the user who gives an object its first controller reference may: is the controller of that parent or, where none
-// is recorded, may be and may write its status (KR-13-63).
+// Adopts reports whether the user who adds the first controller reference to an object may do so. The user must be
+// the controller of that parent or, where none is recorded, one that may be its controller and may write its status
+// (KR-13-63).
 func Adopts(ctx context.Context, f *facts.Facts, p *parent.State) (bool, error) {
 	if by, err := ControlsParent(ctx, f, p); by || err != nil || subject.ControllersOf(p.Annotations).Known() {
 		return by, err
@@ -219,7 +219,8 @@ func Adopts(ctx context.Context, f *facts.Facts, p *parent.State) (bool, error) 
 	return MayUpdateStatus(ctx, f, p.Ref, p.Role)
 }
 
-// Authorize refuses what a user may not do, as a clause: it needs the right to approve (KR-02-13).
+// Authorize returns the refusal of an action, given as a clause, for a user without the right to approve (KR-02-13);
+// nil where the user may do it.
 func Authorize(ctx context.Context, f *facts.Facts, w *outcome.Warnings, what string) *outcome.Refusal {
 	ref := f.Req.Ref()
 	right, err := RightOf(ctx, f.World, f.Options, f.Req.User, ref)
@@ -241,7 +242,8 @@ func Authorize(ctx context.Context, f *facts.Facts, w *outcome.Warnings, what st
 		Why: fmt.Sprintf("permission for %s cannot be checked: %v", what, err), Next: "Try again."}
 }
 
-// grantOf the right to approve on the object's resource, as a Role has it, as a clause.
+// grantOf returns a clause about the right to approve on the object's resource, in the form in which a Role grants
+// it.
 func grantOf(f *facts.Facts) string {
 	plural, _, _ := strings.Cut(f.Kind.Resource, ".")
 	if plural == "" {
@@ -258,7 +260,7 @@ type Right struct {
 	Former bool
 }
 
-// RightOf a user to approve on an object (KR-02-13).
+// RightOf returns the right of a user to approve on an object (KR-02-13).
 func RightOf(ctx context.Context, w world.World, o *facts.Options, user subject.User, object parent.Ref) (Right, error) {
 	may, err := w.MayApprove(ctx, user, object, world.SubresourceApproval)
 	if may || err != nil || o.ApproverRBAC != facts.ApproverRBACResource {
@@ -268,7 +270,7 @@ func RightOf(ctx context.Context, w world.World, o *facts.Options, user subject.
 	return Right{Has: may, Former: may}, err
 }
 
-// FormerRight is the warning for a user with Right.Former, about what is done with it.
+// FormerRight returns the warning for a user with Right.Former, about the action that the right is used for.
 func FormerRight(what, user string) string {
 	return fmt.Sprintf("%s needs the verb %q on the subresource %s with --approver-rbac=true; %s has it on the resource, which roles with all verbs contain",
 		what, world.VerbApprove, world.SubresourceApproval, user)

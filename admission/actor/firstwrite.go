@@ -54,11 +54,13 @@ func fillsIn(f *facts.Facts) bool {
 	return true
 }
 
-// ownTags of a managed resource: values by keys. They repeat what the object is, and are no content of its own.
+// ownTags are tags of a managed resource: values by keys. They repeat the identity of the object, and are no content
+// of its own.
 type ownTags map[string]string
 
-// externalTags of a managed resource, which the initializers of many providers write before its first status, some of them before the
-// external name (crossplane-runtime v2.3, resource.GetExternalTags; upjet, config.Tagger).
+// externalTags returns the tags of a managed resource that the initializers of many providers write before its first
+// status, some of them before the external name (crossplane-runtime v2.3, resource.GetExternalTags; upjet,
+// config.Tagger).
 func externalTags(o *unstructured.Unstructured) ownTags {
 	config := func(field string) string {
 		value, _, err := unstructured.NestedString(o.Object, "spec", "providerConfigRef", field)

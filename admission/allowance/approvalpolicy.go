@@ -31,8 +31,8 @@ type Exception struct {
 	rules []exceptionRule
 }
 
-// exceptionRule is a rule in its compiled form. A nil glob, program or regexp
-// restricts nothing; a zero expiry is none.
+// exceptionRule is a rule in its compiled form. A nil glob, program or regexp restricts nothing; with a zero expiry
+// the rule never expires.
 type exceptionRule struct {
 	path                              string
 	content                           string
@@ -43,7 +43,7 @@ type exceptionRule struct {
 	expiry                            time.Time
 }
 
-// Key of the policy: its kind, namespace and name.
+// Key returns the key of the policy: its kind, namespace and name.
 func (e *Exception) Key() string {
 	if e.Namespace == "" {
 		return "ClusterApprovalPolicy/" + e.Name
@@ -70,8 +70,8 @@ func CompileClusterApproval(p *v1alpha1.ClusterApprovalPolicy) (*Exception, []Ru
 	return e, e.compile(p.Spec.Rules)
 }
 
-// compile the rules: those that are valid are added, the errors of the others are
-// returned, with the places of the rules in the spec.
+// compile compiles the rules. It adds those that are valid, and returns the errors of the others with the places of
+// the rules in the spec.
 func (e *Exception) compile(rules []v1alpha1.ApprovalPolicyRule) []RuleError {
 	c := &compiler{}
 	for i, r := range rules {
@@ -88,9 +88,8 @@ func (e *Exception) compile(rules []v1alpha1.ApprovalPolicyRule) []RuleError {
 	return c.errors
 }
 
-// approvalRule compiles what a rule has beside globs. The CRD validates the same
-// for policies that the API server admitted; the composition function also reads
-// policies from its Input.
+// approvalRule compiles the fields of a rule other than its globs. The CRD validates the same for policies that the
+// API server admitted; the composition function also reads policies from its Input.
 func (c *compiler) approvalRule(at string, r v1alpha1.ApprovalPolicyRule, out *exceptionRule) {
 	switch r.Mode {
 	case v1alpha1.ApprovalOnce, v1alpha1.ApprovalGeneration, v1alpha1.ApprovalAlways:
@@ -118,14 +117,13 @@ func (c *compiler) approvalRule(at string, r v1alpha1.ApprovalPolicyRule, out *e
 	}
 }
 
-// ruleContent is a hash of a rule's content: a rule that is changed is another
-// one, with claims of its own.
+// ruleContent returns a hash of a rule's content: a rule that is changed is another one, with claims of its own.
 func ruleContent(r v1alpha1.ApprovalPolicyRule) string {
 	return annotation.Digest(r, digestLength)
 }
 
-// users are the names that alone can be meant; named is false where groups or
-// all users can be.
+// users returns the names of the only users that the policy can approve for; named is false where it also approves
+// for groups or for all users.
 func (e *Exception) users() (names []string, named bool) {
 	if e.all {
 		return nil, false
@@ -140,8 +138,7 @@ func (e *Exception) users() (names []string, named bool) {
 	return slices.Compact(names), true
 }
 
-// userName is the name by which the API server authenticates a subject that is a
-// user or a ServiceAccount.
+// userName returns the name by which the API server authenticates a subject that is a user or a ServiceAccount.
 func userName(s v1alpha1.Subject) string {
 	if s.Kind == v1alpha1.SubjectServiceAccount {
 		return "system:serviceaccount:" + s.Namespace + ":" + s.Name
@@ -162,43 +159,43 @@ func (e *Exception) speaksFor(user string, groups []string) bool {
 	return e.all || slices.ContainsFunc(e.subjects, func(s v1alpha1.Subject) bool { return is(s, user, groups) })
 }
 
-// covers reports whether the policy's Namespace lets it approve a change of a user in
-// a Namespace: one of another Namespace only by the ServiceAccounts of its own
-// (KR-13-09). The right to write policies in one Namespace gives none in others.
+// covers reports whether the policy's Namespace lets it approve a change of a user in a Namespace. In another
+// Namespace it approves only changes by the ServiceAccounts of its own (KR-13-09): the right to write policies in one
+// Namespace grants nothing in others.
 func (e *Exception) covers(user, namespace string) bool {
 	return e.Namespace == "" || e.Namespace == namespace || strings.HasPrefix(user, "system:serviceaccount:"+e.Namespace+":")
 }
 
-// admits reports whether the policy approves changes of children in a Namespace by others than the
-// controller of the parent: where its spec names its subjects, and a namespaced one in its own
-// Namespace alone (KR-05-67).
+// admits reports whether the policy approves changes of children in a Namespace by users other than the controller of
+// the parent. It does so where its spec names its subjects, and a namespaced policy in its own Namespace alone
+// (KR-05-67).
 func (e *Exception) admits(namespace string) bool {
 	return e.named && (e.Namespace == "" || e.Namespace == namespace)
 }
 
-// InForce are those of claims whose rules still exist: a rule that was changed or
-// removed is not claimed by its earlier content.
+// InForce returns those of the claims that belong to rules which still exist: a rule that was changed or removed is
+// not claimed by its earlier content.
 func (e *Exception) InForce(claims []v1alpha1.PolicyClaim) []v1alpha1.PolicyClaim {
 	return slices.DeleteFunc(slices.Clone(claims), func(c v1alpha1.PolicyClaim) bool {
 		return !slices.ContainsFunc(e.rules, func(r exceptionRule) bool { return r.content == c.Rule })
 	})
 }
 
-// WithClaims is the same policy with other claims.
+// WithClaims returns a copy of the policy with other claims.
 func (e *Exception) WithClaims(claims []v1alpha1.PolicyClaim) *Exception {
 	out := *e
 	out.Claims = claims
 	return &out
 }
 
-// At is the same policy without the rules that have expired. A caller whose queries
-// have another time than now needs it: the composition function, whose decisions must
-// not depend on when it runs, but for this.
+// At returns a copy of the policy without the rules that have expired. A caller needs it if its queries have another
+// time than now, as the composition function does: its decisions must not depend on when it runs, except for
+// expiries.
 func (e *Exception) At(now time.Time) *Exception {
 	return e.keep(func(r exceptionRule) bool { return r.expiry.IsZero() || now.Before(r.expiry) })
 }
 
-// Unclaimed is the same policy with the rules that need no claim: those of mode always.
+// Unclaimed returns a copy of the policy with only the rules that need no claim: those of mode always.
 func (e *Exception) Unclaimed() *Exception {
 	return e.keep(func(r exceptionRule) bool { return r.mode == v1alpha1.ApprovalAlways })
 }
@@ -215,8 +212,8 @@ func (e *Exception) keep(which func(exceptionRule) bool) *Exception {
 	return &out
 }
 
-// Disowned is the same policy with claims that no user made: the composition function
-// knows none, and must find the claim that the webhook makes for the same change.
+// Disowned returns a copy of the policy with claims that name no user. The composition function does not know the
+// user, and must find the claim that the webhook makes for the same change.
 func (e *Exception) Disowned() *Exception {
 	claims := make([]v1alpha1.PolicyClaim, 0, len(e.Claims))
 	for _, c := range e.Claims {

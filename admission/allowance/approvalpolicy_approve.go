@@ -48,16 +48,15 @@ type Excepted struct {
 	Rule    string
 	Content string
 	Mode    v1alpha1.ApprovalMode
-	// Claim that stands for this use; nil for mode always.
+	// Claim that represents this use; nil for mode always.
 	Claim *v1alpha1.PolicyClaim
 	// NeedsClaim: the claim is not in the status yet, and must be written before
 	// the change may pass.
 	NeedsClaim bool
 }
 
-// Excepted returns the first rule that approves a drift, policies by their
-// names; rules that need no claim first. warnings name rules that could not be
-// evaluated, which approve nothing.
+// Excepted returns the first rule that approves a drift. Policies are tried in the order of their names, and rules
+// that need no claim first. warnings name rules that could not be evaluated, which approve nothing.
 func (s *Set) Excepted(ctx context.Context, q ExceptionQuery) (found *Excepted, warnings []string) {
 	if s == nil {
 		return nil, nil
@@ -78,10 +77,9 @@ func (s *Set) Excepted(ctx context.Context, q ExceptionQuery) (found *Excepted, 
 	return fresh, warnings
 }
 
-// excepts returns the first rule that approves the drift. A rule whose claim this
-// request already took goes before a rule that would need a new claim, so that a
-// retry uses no second one. warnings name rules whose expressions failed: they
-// approve nothing.
+// excepts returns the first rule that approves the drift. A rule that this request has already claimed takes
+// precedence over a rule that would need a new claim, so that a retry uses no second one. warnings name rules with
+// expressions that failed: they approve nothing.
 func (e *Exception) excepts(ctx context.Context, q *ExceptionQuery) (found *Excepted, warnings []string) {
 	if !e.speaksFor(q.User, q.Groups) || !e.covers(q.User, q.Child.Namespace) || q.OtherActor && !e.admits(q.Child.Namespace) {
 		return nil, nil
@@ -148,8 +146,8 @@ func (r *exceptionRule) matches(ctx context.Context, q *ExceptionQuery) (bool, e
 	return r.regexp.Match(raw), nil
 }
 
-// claim of a rule for a query: of a use for mode once, of a parent at an intent
-// for mode generation.
+// claim returns the claim of a rule for a query: of one use for mode once, of a parent at an intent for mode
+// generation.
 func (r *exceptionRule) claim(q *ExceptionQuery) v1alpha1.PolicyClaim {
 	c := v1alpha1.PolicyClaim{Rule: r.content, Parent: q.Parent, Generation: q.Intent, At: metav1.NewTime(q.Now.UTC().Truncate(time.Second))}
 	c.Parent.Generation = 0 // of the object; moves by itself
@@ -164,7 +162,7 @@ func (r *exceptionRule) claim(q *ExceptionQuery) v1alpha1.PolicyClaim {
 	return c
 }
 
-// claimID is a hash of what is the same in a retry.
+// claimID returns the id of a claim: a hash of the fields that are equal in a retry.
 func claimID(c v1alpha1.PolicyClaim, now time.Time) string {
 	key := []any{c.Rule, c.Parent, c.Generation}
 	if c.Child != nil {
@@ -180,15 +178,13 @@ func claimID(c v1alpha1.PolicyClaim, now time.Time) string {
 // nothing new through: to forget a claim would let the same through once more.
 const MaxPolicyClaims = 1024
 
-// Claimable reports whether a claim may be added to those of a policy; mine is the
-// one that stands for the same use already. A claim of mode once keeps every
-// other one of its rule out, a claim of mode generation those of the same parent
-// at another intent.
+// Claimable reports whether a claim may be added to those of a policy; mine is the claim that represents the same use
+// already. A claim of mode once keeps every other claim of its rule out, a claim of mode generation those of the same
+// parent at another intent.
 //
-// One of the same use that is pending since before stale is about to be
-// released, and may be added again, in its place (Claimed): its own write would
-// otherwise land after another use was free to take the rule. A creation that
-// landed and is tried again made an object that is gone by now (KR-05-51).
+// A claim of the same use that is pending since before stale is about to be released, and may be added again, in its
+// place (Claimed): its own write would otherwise land after another use was free to take the rule. A creation that
+// landed and is tried again made an object that has been deleted since (KR-05-51).
 func Claimable(claims []v1alpha1.PolicyClaim, claim v1alpha1.PolicyClaim, stale time.Time) (free bool, mine *v1alpha1.PolicyClaim) {
 	for i := range claims {
 		have := &claims[i]
@@ -210,7 +206,7 @@ func Claimable(claims []v1alpha1.PolicyClaim, claim v1alpha1.PolicyClaim, stale 
 	return len(claims) < MaxPolicyClaims, nil
 }
 
-// Claimed are claims with one more, or in the place of the same.
+// Claimed returns the claims with one more claim, which replaces the one of the same use.
 func Claimed(claims []v1alpha1.PolicyClaim, claim v1alpha1.PolicyClaim) []v1alpha1.PolicyClaim {
 	out := slices.Clone(claims)
 	i := slices.IndexFunc(out, func(have v1alpha1.PolicyClaim) bool { return have.Rule == claim.Rule && have.ID == claim.ID })
@@ -228,9 +224,8 @@ type Landing struct {
 	State v1alpha1.ClaimState
 }
 
-// Finished are claims after what became of some of them: those that are used
-// stay, those that are open are released. One that was claimed again meanwhile
-// is left alone.
+// Finished returns the claims after the landings of some of them are known: those that are used stay, those that are
+// open are released. A claim that was taken again in the meantime is not changed.
 func Finished(claims []v1alpha1.PolicyClaim, landings []Landing) []v1alpha1.PolicyClaim {
 	out := make([]v1alpha1.PolicyClaim, 0, len(claims))
 	for _, c := range claims {

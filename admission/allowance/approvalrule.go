@@ -52,13 +52,12 @@ type requirement struct {
 	count      int
 	subjects   []v1alpha1.Subject
 	notAuthors bool
-	// refuses what an author made who is not known by name.
+	// refuses: votes do not count where an author of the change is not known by name.
 	refuses bool
 	persons bool
 }
 
-// CompileRule compiles an ApprovalRule. What is not right of it has an error each; the
-// Rule is never nil.
+// CompileRule compiles an ApprovalRule. It returns an error for each part that is not valid; the Rule is never nil.
 func CompileRule(r *v1alpha1.ApprovalRule) (*Rule, []RuleError) {
 	c := &compiler{rule: RuleOfApprovals}
 	out := &Rule{Name: r.Name}
@@ -100,7 +99,8 @@ func CompileRule(r *v1alpha1.ApprovalRule) (*Rule, []RuleError) {
 	return out, c.errors
 }
 
-// appliesTo of a rule: what needs no votes is bound by windows alone (KR-14-20).
+// appliesTo compiles the kinds of changes that a rule applies to. Changes that need no votes are restricted by
+// windows alone (KR-14-20).
 func (c *compiler) appliesTo(spec *v1alpha1.ApprovalRuleSpec, out *Rule) {
 	out.appliesTo = spec.AppliesTo
 	if len(out.appliesTo) == 0 {
@@ -119,7 +119,7 @@ func (c *compiler) appliesTo(spec *v1alpha1.ApprovalRuleSpec, out *Rule) {
 	}
 }
 
-// windows of a rule; nil where something of them is not right (KR-14-14).
+// windows compiles the windows of a rule; it returns nil where some part of them is not valid (KR-14-14).
 func (c *compiler) windows(w *v1alpha1.ApprovalWindows) *window.Windows {
 	out, errs := window.Compile(w)
 	for _, e := range errs {
@@ -128,8 +128,9 @@ func (c *compiler) windows(w *v1alpha1.ApprovalWindows) *window.Windows {
 	return out
 }
 
-// atMost is how many users subjects are whose votes may count, and how many subjects are machines where those of persons alone
-// do; known is false where they have a group that persons may be in (KR-14-24).
+// atMost returns the number of users among the subjects whose votes can count. machines is the number of subjects
+// that are machines, where only votes of persons count. known is false where there are no subjects, or they include a
+// group that persons may be in (KR-14-24).
 func atMost(subjects []v1alpha1.Subject, persons bool) (users, machines int, known bool) {
 	if len(subjects) == 0 {
 		return 0, 0, false
@@ -148,8 +149,8 @@ func atMost(subjects []v1alpha1.Subject, persons bool) (users, machines int, kno
 	return len(names), machines, true
 }
 
-// isMachine reports whether no person is a subject, or in it: the groups are those that the API server gives ServiceAccounts
-// and nodes alone.
+// isMachine reports whether a subject is a machine, or a group of machines only. Those are the groups that the API
+// server assigns to ServiceAccounts and nodes alone.
 func isMachine(s v1alpha1.Subject) bool {
 	if s.Kind == v1alpha1.SubjectGroup {
 		return s.Name == "system:serviceaccounts" || strings.HasPrefix(s.Name, "system:serviceaccounts:") || s.Name == "system:nodes"
@@ -187,7 +188,8 @@ func (c *compiler) ruleMatch(m *v1alpha1.ApprovalRuleMatch, out *Rule) {
 	}
 }
 
-// labels that a selector selects; nil for all, and where it does not compile.
+// labels compiles a label selector; it returns nil where the selector is not set, so that it selects all, and where
+// it does not compile.
 func (c *compiler) labels(at string, s *metav1.LabelSelector) labels.Selector {
 	if s == nil {
 		return nil
@@ -200,7 +202,7 @@ func (c *compiler) labels(at string, s *metav1.LabelSelector) labels.Selector {
 	return selector
 }
 
-// addGroups that the rule names.
+// addGroups adds the groups that the rule names to a set.
 func (r *Rule) addGroups(to sets.Set[string]) {
 	for _, s := range slices.Concat(append(slices.Collect(func(yield func([]v1alpha1.Subject) bool) {
 		for _, q := range r.require {
@@ -231,7 +233,7 @@ type Change struct {
 	Changes []change.Change
 }
 
-// appliesTo of the rules that may match.
+// appliesTo returns the value of appliesTo that a rule must have to match the change.
 func (c *Change) appliesTo() v1alpha1.AppliesTo {
 	switch {
 	case c.AppliesTo != "":
@@ -245,7 +247,7 @@ func (c *Change) appliesTo() v1alpha1.AppliesTo {
 // Rules that match a change, by their names.
 type Rules []*Rule
 
-// Groups that ApprovalRules name; nil for none. It is not modified.
+// Groups returns the groups that ApprovalRules name; nil where they name no group. It is not modified.
 func (s *Set) Groups() sets.Set[string] {
 	if s == nil {
 		return nil
@@ -253,7 +255,7 @@ func (s *Set) Groups() sets.Set[string] {
 	return s.groups
 }
 
-// Windowed are the names of the ApprovalRules that have windows, sorted.
+// Windowed returns the names of the ApprovalRules that have windows, sorted.
 func (s *Set) Windowed() []string {
 	if s == nil {
 		return nil
@@ -267,7 +269,8 @@ func (s *Set) Windowed() []string {
 	return out
 }
 
-// WindowsOf an ApprovalRule at a time; windowed is false where there is no such rule, or none of its windows.
+// WindowsOf returns the state of the windows of an ApprovalRule at a time; windowed is false where there is no such
+// rule, or it has no windows.
 func (s *Set) WindowsOf(name string, now time.Time) (state window.State, windowed bool) {
 	if s == nil {
 		return window.State{}, false
@@ -295,12 +298,14 @@ func (r *Rule) inNamespace(name string) bool {
 	return len(r.namespaces) == 0 || name != "" && slices.ContainsFunc(r.namespaces, func(g *glob) bool { return g.match(name) })
 }
 
-// inNamespaceWith labels that the rule selects, as far as they are known (KR-14-23).
+// inNamespaceWith reports whether the Namespace of a change has labels that the rule selects. Labels that are not
+// known count as selected (KR-14-23).
 func (r *Rule) inNamespaceWith(c *Change) bool {
 	return r.within == nil || c.Namespace != "" && (c.NamespaceLabels == nil || r.within.Matches(labels.Set(c.NamespaceLabels)))
 }
 
-// Matching are the ApprovalRules that match a change; nil for none. What their expressions cost is bounded.
+// Matching returns the ApprovalRules that match a change; nil where no rule does. The cost of their expressions is
+// bounded.
 func (s *Set) Matching(c *Change) Rules {
 	if s == nil {
 		return nil
@@ -325,7 +330,8 @@ func (s *Set) Matching(c *Change) Rules {
 	return out
 }
 
-// About the object of a change: the ApprovalRules that require votes for some change of it; nil for none.
+// About returns the ApprovalRules that require votes for some change of the object of a change; nil where no rule
+// does.
 func (s *Set) About(c *Change) Rules {
 	if s == nil {
 		return nil
@@ -339,7 +345,7 @@ func (s *Set) About(c *Change) Rules {
 	return out
 }
 
-// votes reports whether the rule is about changes that need votes.
+// votes reports whether the rule applies to changes that need votes.
 func (r *Rule) votes() bool {
 	return slices.Contains(r.appliesTo, v1alpha1.AppliesToDrift) || slices.Contains(r.appliesTo, v1alpha1.AppliesToExternal)
 }
@@ -351,7 +357,7 @@ func (r *Rule) has(c *Change) bool {
 		(r.selector == nil || r.selector.Matches(labels.Set(c.Labels)))
 }
 
-// selects a change, but for its expression.
+// selects reports whether the rule matches a change, without regard to its expression.
 func (r *Rule) selects(c *Change) bool {
 	return slices.Contains(r.appliesTo, c.appliesTo()) && r.has(c) &&
 		(len(r.relations) == 0 || slices.Contains(r.relations, c.Relation)) &&
@@ -359,7 +365,7 @@ func (r *Rule) selects(c *Change) bool {
 		r.touches(c)
 }
 
-// touches reports whether the change is one of the paths.
+// touches reports whether the change is one of the paths of the rule.
 func (r *Rule) touches(c *Change) bool {
 	if len(r.paths) == 0 || !slices.Equal(c.Verbs, []v1alpha1.Verb{v1alpha1.VerbUpdate}) {
 		return true
@@ -375,7 +381,7 @@ func (r *Rule) touches(c *Change) bool {
 	return false
 }
 
-// input of the expressions. Secret values are left out.
+// input returns the input of the expressions of ApprovalRules. Secret values are left out.
 func (c *Change) input() *expression.Input {
 	list := make([]any, 0, len(c.Changes))
 	for _, f := range c.Changes {

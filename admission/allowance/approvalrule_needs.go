@@ -11,7 +11,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Need is what one ApprovalRule requires of the approvals of a change, and what they lack.
+// Need holds the requirements of one ApprovalRule for the approvals of a change, and the votes that they lack.
 type Need struct {
 	// Rule is the name of the ApprovalRule.
 	Rule string `json:"rule"`
@@ -23,7 +23,7 @@ type Need struct {
 	Votes []NeededVotes `json:"votes,omitempty"`
 	// ExpiresAfter is how long a vote counts; 0 for ever.
 	ExpiresAfter time.Duration `json:"expiresAfter,omitempty"`
-	// BreakGlass are those each of whom may approve alone, with a reason, at any time.
+	// BreakGlass are the subjects each of which may approve alone, with a reason, at any time.
 	BreakGlass []v1alpha1.Subject `json:"breakGlass,omitempty"`
 
 	windows *window.Windows
@@ -41,7 +41,8 @@ type NeededVotes struct {
 	Persons bool `json:"persons,omitempty"`
 }
 
-// Needs of all rules, by what Lacks reports of each (KR-14-18). Its arguments are those of Lacks.
+// Needs returns the needs of all rules, with the result of Lacks for each (KR-14-18). Its arguments are those of
+// Lacks.
 func (r Rules) Needs(votes []v1alpha1.Vote, authors []string, now time.Time) []Need {
 	out := make([]Need, 0, len(r))
 	for _, rule := range r {
@@ -64,7 +65,8 @@ func (r Rules) Needs(votes []v1alpha1.Vote, authors []string, now time.Time) []N
 	return out
 }
 
-// Who may approve the change, and when, as a clause (KR-14-18). Windows are as they are at a time.
+// Who returns a clause about the users who may approve the change, and when (KR-14-18). Windows are evaluated at the
+// given time.
 func (n *Need) Who(at time.Time) string {
 	if n.Broken {
 		return "no approval: it does not compile"
@@ -86,7 +88,7 @@ func (n *Need) Who(at time.Time) string {
 	return strings.Join(out, "; ")
 }
 
-// who the votes are of, as in "2 of group dba, not hans".
+// who returns a clause about the users who may cast the votes, as in "2 of group dba, not hans".
 func (v *NeededVotes) who() string {
 	out := fmt.Sprintf("%d of ", v.Count)
 	switch {

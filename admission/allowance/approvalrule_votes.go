@@ -10,8 +10,9 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Lacks is what is missing for a change to pass by votes, whose authors are given, as a clause; "" where every rule
-// that matches it is met (KR-14-03). waits: nothing is missing but a window that is open (KR-14-13).
+// Lacks returns a clause about the votes that are missing for a change of the given authors to pass; "" where every
+// rule that matches the change is met (KR-14-03). waits is true where nothing is missing but a window that is open
+// (KR-14-13).
 func (r Rules) Lacks(votes []v1alpha1.Vote, authors []string, now time.Time) (lacking string, waits bool) {
 	var out []string
 	waits = true
@@ -28,7 +29,8 @@ func (r Rules) Lacks(votes []v1alpha1.Vote, authors []string, now time.Time) (la
 	return strings.Join(out, "; "), waits && len(out) > 0
 }
 
-// missing for the rule to be met, as a clause; "" where it is. closed: nothing but a window that is open.
+// missing returns a clause about the votes that are missing for the rule to be met; "" where it is met. closed is
+// true where nothing is missing but a window that is open.
 func (r *Rule) missing(votes []v1alpha1.Vote, authors []string, now time.Time) (missing string, closed bool) {
 	switch {
 	case r.broken:
@@ -44,8 +46,8 @@ func (r *Rule) missing(votes []v1alpha1.Vote, authors []string, now time.Time) (
 	return strings.Join(out, "; "), closed
 }
 
-// Closed is why changes that need no votes may not pass, as a clause: the windows that are closed, but for rules that a vote
-// passes alone; "" where none is (KR-14-21).
+// Closed returns a clause about the reason why changes that need no votes may not pass: the windows that are closed,
+// except those of rules that a single vote passes alone. It is "" where no such window is closed (KR-14-21).
 func (r Rules) Closed(votes []v1alpha1.Vote, now time.Time) string {
 	var out []string
 	for _, rule := range r {
@@ -59,7 +61,8 @@ func (r Rules) Closed(votes []v1alpha1.Vote, now time.Time) string {
 	return strings.Join(out, "; ")
 }
 
-// Alone are those who may approve alone, of all rules: a clause; "" where there is a rule without any.
+// Alone returns a clause about the subjects of all rules that may approve alone; "" where there is a rule without
+// such subjects.
 func (r Rules) Alone() string {
 	var out []string
 	for _, rule := range r {
@@ -73,8 +76,9 @@ func (r Rules) Alone() string {
 	return strings.Join(out, ", and ")
 }
 
-// Windows are whether those of all rules are open, but for rules that a vote passes alone, and when that may change, as
-// window.State has it. There are some where windowed. A rule that does not compile has none.
+// Windows returns whether the windows of all rules are open, and when that may change, as in window.State. Rules that
+// a single vote passes alone are left out. windowed is true where any of the rules has windows. A rule that does not
+// compile has none.
 func (r Rules) Windows(votes []v1alpha1.Vote, now time.Time) (s window.State, windowed bool) {
 	s.Open = true
 	for _, rule := range r {
@@ -96,12 +100,12 @@ func (r *Rule) glassBroken(votes []v1alpha1.Vote, now time.Time) bool {
 	return slices.ContainsFunc(votes, func(v v1alpha1.Vote) bool { return v.BreakGlass != "" && !r.expired(v, now) && among(v, r.alone) })
 }
 
-// expired votes do not count (KR-14-08).
+// expired reports whether a vote has expired, so that it does not count (KR-14-08).
 func (r *Rule) expired(v v1alpha1.Vote, now time.Time) bool {
 	return r.expiresAfter > 0 && !now.Before(v.At.Add(r.expiresAfter))
 }
 
-// lacks is what votes lack by one rule.
+// lacks returns the clauses about the votes that one rule still lacks.
 func (r *Rule) lacks(votes []v1alpha1.Vote, authors []string, now time.Time) []string {
 	votes = slices.DeleteFunc(slices.Clone(votes), func(v v1alpha1.Vote) bool { return r.expired(v, now) })
 	var out []string
@@ -153,7 +157,7 @@ func (q *requirement) counts(v v1alpha1.Vote, authors []string) bool {
 		(!q.notAuthors || !v.Author && !slices.Contains(authors, v.User))
 }
 
-// known authors by name, and a clause about each other one.
+// known returns the authors that are known by name, and a clause about each of the others.
 func known(authors []string) (names, unknown []string) {
 	for _, a := range authors {
 		switch {
@@ -168,8 +172,8 @@ func known(authors []string) (names, unknown []string) {
 	return names, unknown
 }
 
-// isPerson reports whether a vote is that of a person: neither a machine's nor one that
-// a machine casts for another user.
+// isPerson reports whether a vote is that of a person. It is neither a vote of a machine nor one that a machine casts
+// for another user.
 func isPerson(v v1alpha1.Vote) bool {
 	return v.OnBehalfOf == "" && !v.Machine
 }
@@ -182,7 +186,7 @@ func among(v v1alpha1.Vote, subjects []v1alpha1.Subject) bool {
 // maxSubjects is how many subjects a message names.
 const maxSubjects = 4
 
-// subjectsText as in "group dba or user anna".
+// subjectsText returns the subjects as a clause, as in "group dba or user anna".
 func subjectsText(subjects []v1alpha1.Subject) string {
 	var out []string
 	for _, s := range subjects[:min(len(subjects), maxSubjects)] {

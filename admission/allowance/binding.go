@@ -19,7 +19,7 @@ type Kind struct {
 	schema.GroupKind
 	// Schemas of the served versions. A nil Schema is one that could not be read.
 	Schemas map[string]*change.Schema
-	// External: its objects may stand for external resources, or be above such.
+	// External: its objects may represent external resources, or be above such.
 	External bool
 	// ClusterScoped objects are in no Namespace.
 	ClusterScoped bool
@@ -32,9 +32,9 @@ type Kinds interface {
 	Find(kind, group string, anyGroup bool) (found []Kind, known bool)
 }
 
-// Unbound are the parts of an AllowancePolicy that can have no effect, in the order of the
-// spec: nothing is refused for it, since a kind may be installed later (KR-06-26). What does
-// not compile is no part of it. kinds is nil where no cluster is known.
+// Unbound returns an error for each part of an AllowancePolicy that can have no effect, in the order of the spec.
+// Nothing is refused for it, since a kind may be installed later (KR-06-26). Parts that do not compile are left out.
+// kinds is nil where no cluster is known.
 func Unbound(p *v1alpha1.AllowancePolicy, kinds Kinds) []RuleError {
 	if p.Spec.Match != nil {
 		b := &binding{kinds: kinds, of: target{kind: p.Spec.Match.Kind, anyGroup: true}}
@@ -72,7 +72,7 @@ func Unbound(p *v1alpha1.AllowancePolicy, kinds Kinds) []RuleError {
 	return b.found
 }
 
-// UnboundUpgrade is Unbound for an UpgradeAllowance.
+// UnboundUpgrade returns the same as Unbound, for an UpgradeAllowance.
 func UnboundUpgrade(u *v1alpha1.UpgradeAllowance, kinds Kinds, now time.Time) []RuleError {
 	b := &binding{kinds: kinds, rule: UpgradeRule}
 	b.user("serviceAccount", u.Spec.ServiceAccount)
@@ -86,7 +86,8 @@ func UnboundUpgrade(u *v1alpha1.UpgradeAllowance, kinds Kinds, now time.Time) []
 	return b.found
 }
 
-// UnboundApproval is Unbound for the spec of an ApprovalPolicy, or of a ClusterApprovalPolicy, whose namespace is empty.
+// UnboundApproval returns the same as Unbound, for the spec of an ApprovalPolicy or, with an empty namespace, of a
+// ClusterApprovalPolicy.
 func UnboundApproval(namespace string, spec *v1alpha1.ApprovalPolicySpec, kinds Kinds, now time.Time) []RuleError {
 	b := &binding{kinds: kinds}
 	b.subjects("subjects", spec.Subjects)
@@ -138,7 +139,8 @@ func (b *binding) add(field, format string, args ...any) {
 	b.found = append(b.found, RuleError{Rule: b.rule, Field: "spec." + field, Message: fmt.Sprintf(format, args...)})
 }
 
-// find the kinds of a target. It is known that there are none where found is empty.
+// find returns the kinds of a target; known is false where it cannot be determined which kinds exist. Where known is
+// true and found is empty, the cluster has no such kind.
 func (b *binding) find(t target) (found []Kind, known bool) {
 	if b.kinds == nil || t.kind == "" {
 		return nil, false
@@ -146,7 +148,7 @@ func (b *binding) find(t target) (found []Kind, known bool) {
 	return b.kinds.Find(t.kind, t.group, t.anyGroup)
 }
 
-// target that the cluster does not have.
+// target adds an error where the cluster does not have the kind that the policy is about.
 func (b *binding) target(field string) {
 	if found, known := b.find(b.of); known && len(found) == 0 {
 		b.add(field, "the cluster has no kind %s", b.of)
@@ -172,7 +174,7 @@ func (b *binding) lacks(t target, lacking func(*change.Schema) string) string {
 	return first
 }
 
-// schemas of a version, and of all where it is not served.
+// schemas returns the schema of a version, or those of all versions where the given one is not served.
 func (k *Kind) schemas(version string) []*change.Schema {
 	if s, ok := k.Schemas[version]; ok {
 		return []*change.Schema{s}
@@ -190,7 +192,7 @@ func (b *binding) fields(field string, paths []string) {
 	}
 }
 
-// field of a target that its schema lacks (KR-06-28).
+// field adds an error where the schema of a target lacks a field (KR-06-28).
 func (b *binding) field(field, path string, t target) {
 	p, err := change.ParsePattern(path)
 	if err != nil {
@@ -216,7 +218,7 @@ func (b *binding) constant(text string, t target) (expression.Outcome, string) {
 	})
 }
 
-// conditions that hold for no object (KR-06-28).
+// conditions adds an error for each condition that holds for no object (KR-06-28).
 func (b *binding) conditions(field string, texts []string) {
 	for i, text := range texts {
 		b.condition(fmt.Sprintf("%s[%d]", field, i), text, b.of)
@@ -233,7 +235,7 @@ func (b *binding) condition(field, text string, t target) {
 	}
 }
 
-// phases of life: sections that never apply, or always do (KR-06-27).
+// phases adds errors for the sections about phases of life that never apply, or always do (KR-06-27).
 func (b *binding) phases(spec *v1alpha1.AllowancePolicySpec) {
 	if s := spec.Initializing; s != nil {
 		b.rule = "initializing"
@@ -263,7 +265,7 @@ func (b *binding) when(text string) {
 	}
 }
 
-// allow are permissions of the long form.
+// allow adds errors for permissions of the long form that can have no effect.
 func (b *binding) allow(field string, in []v1alpha1.AllowedChange, initializing bool) {
 	for i, a := range in {
 		at := fmt.Sprintf("%s[%d]", field, i)
@@ -286,7 +288,7 @@ func (b *binding) allow(field string, in []v1alpha1.AllowedChange, initializing 
 	}
 }
 
-// shorthand permissions.
+// shorthand adds errors for permissions of the shorthand form that can have no effect.
 func (b *binding) shorthand(field string, in []v1alpha1.ShorthandAllow) {
 	for i, a := range in {
 		at := fmt.Sprintf("%s[%d]", field, i)
@@ -309,14 +311,15 @@ func (b *binding) shorthand(field string, in []v1alpha1.ShorthandAllow) {
 	}
 }
 
-// child kind that the cluster does not have.
+// child adds an error where the cluster does not have the kind of a child.
 func (b *binding) child(field string, t target) {
 	if found, known := b.find(t); known && len(found) == 0 {
 		b.add(field, "the cluster has no kind %s", t)
 	}
 }
 
-// external permission for what represents nothing outside of the cluster (KR-06-31).
+// external adds an error for a permission of relation External that is for objects which represent no external
+// resource (KR-06-31).
 func (b *binding) external(field string, t target) {
 	if t.kind == "" {
 		if internalParents[schema.GroupKind{Group: b.of.group, Kind: b.of.kind}] || b.of.anyGroup && internalParents[appsKind(b.of.kind)] {
@@ -338,13 +341,13 @@ func (b *binding) external(field string, t target) {
 
 func appsKind(kind string) schema.GroupKind { return schema.GroupKind{Group: "apps", Kind: kind} }
 
-// internalParents are kinds whose controllers make children of Kubernetes' own kinds alone.
+// internalParents are kinds with controllers that make children of Kubernetes' own kinds alone.
 var internalParents = map[schema.GroupKind]bool{
 	appsKind("Deployment"): true, appsKind("ReplicaSet"): true, appsKind("StatefulSet"): true, appsKind("DaemonSet"): true,
 	{Group: "batch", Kind: "Job"}: true, {Group: "batch", Kind: "CronJob"}: true,
 }
 
-// mutation of a field that is never changed (KR-06-28).
+// mutation adds an error where the mutation of a field is permitted that is never changed (KR-06-28).
 func (b *binding) mutation(field, path string, t target) {
 	p, err := change.ParsePattern(path)
 	if err != nil {
@@ -357,7 +360,8 @@ func (b *binding) mutation(field, path string, t target) {
 	b.field(field, path, t)
 }
 
-// replaced: fields that a controller changes by making another object, which verb Create permits (KR-06-31).
+// replaced adds an error where the mutation of a field is permitted that a controller changes by making another
+// object. Verb Create permits that (KR-06-31).
 func (b *binding) replaced(field, path string, t target, creates bool) {
 	if creates || b.of.kind != "Deployment" || t.kind != "ReplicaSet" || !(b.of.anyGroup || b.of.group == "apps") {
 		return

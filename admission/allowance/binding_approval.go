@@ -14,7 +14,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// approvalRule whose kind the cluster lacks, or whose expressions match no object of it (KR-06-28).
+// approvalRule adds errors for a rule with a kind that the cluster lacks, or with expressions that match no object of
+// the kind (KR-06-28).
 func (b *binding) approvalRule(at string, r *v1alpha1.ApprovalPolicyRule) {
 	t, exact := exactKind(r)
 	found, known := b.find(t)
@@ -47,7 +48,7 @@ func (b *binding) approvalRule(at string, r *v1alpha1.ApprovalPolicyRule) {
 	}
 }
 
-// exactKind that a rule names; exact is false where it may be several.
+// exactKind returns the kind that a rule names; exact is false where it may name several.
 func exactKind(r *v1alpha1.ApprovalPolicyRule) (t target, exact bool) {
 	if r.Kind == "" || strings.ContainsAny(r.Kind+r.APIVersion, "*?") {
 		return target{}, false
@@ -59,7 +60,9 @@ func exactKind(r *v1alpha1.ApprovalPolicyRule) (t target, exact bool) {
 	return target{group: gv.Group, version: gv.Version, kind: r.Kind}, err == nil
 }
 
-// inNamespace: a namespaced policy approves changes in other Namespaces by the ServiceAccounts of its own alone (KR-06-29).
+// inNamespace adds an error for a rule of a namespaced policy that selects other Namespaces only, and has no subject
+// for which it may do so. In other Namespaces such a policy approves changes by the ServiceAccounts of its own
+// Namespace alone (KR-06-29).
 func (b *binding) inNamespace(at, namespace string, subjects []v1alpha1.Subject, r *v1alpha1.ApprovalPolicyRule) {
 	if namespace == "" || len(subjects) == 0 || newGlob(r.Namespace).match(namespace) {
 		return
@@ -73,7 +76,7 @@ func (b *binding) inNamespace(at, namespace string, subjects []v1alpha1.Subject,
 		r.Namespace, namespace)
 }
 
-// shadows reports whether an earlier rule approves whatever a later one matches, for as long (KR-06-30).
+// shadows reports whether an earlier rule approves everything that a later one matches, for as long (KR-06-30).
 func shadows(earlier, later *v1alpha1.ApprovalPolicyRule, now time.Time) bool {
 	switch {
 	case earlier.Expiry != nil && (!now.Before(earlier.Expiry.Time) || later.Expiry == nil || earlier.Expiry.Before(later.Expiry)):
@@ -88,7 +91,8 @@ func shadows(earlier, later *v1alpha1.ApprovalPolicyRule, now time.Time) bool {
 		wider(earlier.Namespace, later.Namespace) && wider(earlier.Name, later.Name)
 }
 
-// wider reports whether a glob matches whatever another one does. Of two globs with wildcards only equal ones are known to.
+// wider reports whether a glob matches everything that another one does. Of two globs with wildcards only equal ones
+// are known to.
 func wider(glob, than string) bool {
 	switch {
 	case glob == "" || glob == "*" || glob == than:
@@ -99,7 +103,7 @@ func wider(glob, than string) bool {
 	return newGlob(glob).match(than)
 }
 
-// UnboundRule is Unbound for an ApprovalRule.
+// UnboundRule returns the same as Unbound, for an ApprovalRule.
 func UnboundRule(r *v1alpha1.ApprovalRule, kinds Kinds) []RuleError {
 	b := &binding{kinds: kinds, rule: RuleOfApprovals}
 	var named []target
@@ -131,7 +135,7 @@ func UnboundRule(r *v1alpha1.ApprovalRule, kinds Kinds) []RuleError {
 	return b.found
 }
 
-// inNone: a field that none of several kinds has.
+// inNone adds an error where none of several kinds has the field of a path.
 func (b *binding) inNone(field, path string, of []target) {
 	p, err := change.ParsePattern(path)
 	if err != nil {

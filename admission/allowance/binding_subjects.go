@@ -9,7 +9,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// granting: what no subject does is granted nothing (KR-06-29).
+// granting adds an error where the policy has no subjects, so that its rules grant nothing (KR-06-29).
 func (b *binding) granting(subjects []v1alpha1.PolicySubject) {
 	if len(subjects) == 0 {
 		b.add("subjects", "there are none, so that the rules grant nothing")
@@ -29,7 +29,7 @@ const (
 	serviceAccountGroupPrefix = "system:serviceaccounts:"
 )
 
-// subjects that cannot exist (KR-06-29).
+// subjects adds an error for each subject that cannot exist (KR-06-29).
 func (b *binding) subjects(field string, in []v1alpha1.Subject) {
 	for i, s := range in {
 		at := fmt.Sprintf("%s[%d]", field, i)
@@ -51,7 +51,7 @@ func (b *binding) subjects(field string, in []v1alpha1.Subject) {
 	}
 }
 
-// user name that cannot exist.
+// user adds an error for a user name that cannot exist.
 func (b *binding) user(field, name string) {
 	rest, ok := strings.CutPrefix(name, serviceAccountPrefix)
 	if !ok {

@@ -32,10 +32,10 @@ type RuleError struct {
 	Message string
 }
 
-// Error names place and reason.
+// Error returns the place and the reason.
 func (e RuleError) Error() string { return e.Field + ": " + e.Message }
 
-// kinds of objects that something is about.
+// kinds is a set of kinds of objects: one kind, or any kind or group.
 type kinds struct {
 	// group is any where anyGroup; kind is any where empty.
 	group, kind string
@@ -91,8 +91,8 @@ type allowed struct {
 	entry v1alpha1.Allowance
 }
 
-// verbsFor a child kind: what External verbs mean there in Crossplane's, in their order
-// (KR-08-49). Those of other relations are as they are.
+// verbsFor returns the verbs that are allowed for a child kind. Those of relation External are converted to
+// Crossplane's, in their order (KR-08-49); those of other relations are returned as they are.
 func (a *allowed) verbsFor(child schema.GroupKind) []string {
 	if !a.external {
 		return a.verbs
@@ -137,8 +137,7 @@ func (c *compiler) scoped(rule string, f func()) bool {
 	return len(c.errors) == before
 }
 
-// pattern compiles a path; the zero Pattern, which matches nothing, where it is
-// invalid.
+// pattern compiles a path. It returns the zero Pattern, which matches nothing, where the path is invalid.
 func (c *compiler) pattern(field, text string) change.Pattern {
 	p, err := change.ParsePattern(text)
 	if err != nil {
@@ -147,7 +146,7 @@ func (c *compiler) pattern(field, text string) change.Pattern {
 	return p
 }
 
-// trigger is a pattern that some change of desired state can match.
+// trigger compiles the path of a trigger, which must be one that some change of desired state can match.
 func (c *compiler) trigger(field, text string) change.Pattern {
 	p := c.pattern(field, text)
 	if p.Outside() {
@@ -156,7 +155,7 @@ func (c *compiler) trigger(field, text string) change.Pattern {
 	return p
 }
 
-// expression compiles a CEL expression; nil where it is invalid.
+// expression compiles a CEL expression; it returns nil where it is invalid.
 func (c *compiler) expression(field, text string) *expression.Program {
 	p, err := programs.Compile(text)
 	if err != nil {
@@ -174,10 +173,9 @@ func each[T any](field string, texts []string, compile func(field, text string) 
 	return out
 }
 
-// Compile an AllowancePolicy of either form. It returns the policy with every
-// rule that is right, and an error for each that is not, in the order of the
-// spec; the Compiled is never nil. A policy that names no kind at all has an
-// error with Rule "" and is about nothing.
+// Compile compiles an AllowancePolicy of either form. It returns the policy with every rule that is valid, and an
+// error for each that is not, in the order of the spec; the Compiled is never nil. A policy that names no kind at all
+// has an error with Rule "" and applies to nothing.
 func Compile(p *v1alpha1.AllowancePolicy) (*Compiled, []RuleError) {
 	c := &compiler{}
 	out := &Compiled{Name: p.Name, Created: p.CreationTimestamp.Time, subjects: slices.Clone(p.Spec.Subjects)}
@@ -196,7 +194,7 @@ func Compile(p *v1alpha1.AllowancePolicy) (*Compiled, []RuleError) {
 	return out, c.errors
 }
 
-// kindsOf the shorthand form, where no group is any group and "" the core group.
+// kindsOf returns the kinds that the shorthand form names. Without a group any group is meant; "" is the core group.
 func kindsOf(group *string, kind string) kinds {
 	if group == nil {
 		return kinds{anyGroup: true, kind: kind}
@@ -204,7 +202,8 @@ func kindsOf(group *string, kind string) kinds {
 	return kinds{group: *group, kind: kind}
 }
 
-// apiVersion as an entry has it. Of a policy that gives none the version is any.
+// apiVersion returns a group and version in the form of an entry of the allowances annotation. A policy without a
+// version applies to any version.
 func apiVersion(group, version string) string {
 	switch {
 	case version == "" && group == "":
@@ -215,7 +214,7 @@ func apiVersion(group, version string) string {
 	return schema.GroupVersion{Group: group, Version: version}.String()
 }
 
-// long form: target with rules.
+// long compiles the long form of a policy: target with rules.
 func (c *compiler) long(out *Compiled, spec *v1alpha1.AllowancePolicySpec) {
 	if spec.Initializing != nil {
 		out.initializing = &phase{}
@@ -250,7 +249,7 @@ func (c *compiler) long(out *Compiled, spec *v1alpha1.AllowancePolicySpec) {
 	}
 }
 
-// shorthand form: match with allow (KR-06-01).
+// shorthand compiles the shorthand form of a policy: match with allow (KR-06-01).
 func (c *compiler) shorthand(out *Compiled, match *v1alpha1.AllowanceMatch, allow []v1alpha1.ShorthandAllow) {
 	var compiled rule
 	if c.scoped("match", func() {
@@ -309,7 +308,7 @@ var (
 	externalVerbs = []string{VerbCreate, VerbUpdate, VerbDelete, verb.Apply, verb.Destroy, verb.Sync, verb.Remove, VerbAll}
 )
 
-// checkVerb of the permitted change of a child, or of an external resource.
+// checkVerb validates a verb of a permitted change of a child, or of an external resource.
 func (c *compiler) checkVerb(field, name string, external bool) {
 	known := childVerbs
 	if external {

@@ -15,8 +15,7 @@ type coverage struct {
 	// initializing: what may be mutated may be in an update as well, where the
 	// verbs name the creation alone (KR-06-07).
 	initializing bool
-	// inside: the child stands for nothing outside of the cluster, and what is
-	// External does not cover it.
+	// inside: the child represents nothing outside of the cluster, and permissions of relation External do not cover it.
 	inside bool
 }
 
@@ -28,7 +27,7 @@ const (
 	markAll = markInsert | markDelete | markMutate
 )
 
-// mark of a kind of change; 0, which covers nothing, for an unknown one.
+// mark returns the mark of a kind of change; 0, which covers nothing, for an unknown one.
 func mark(v v1alpha1.FieldVerb) uint8 {
 	switch v {
 	case v1alpha1.FieldInsert:
@@ -48,8 +47,8 @@ type fields struct {
 	every bool
 }
 
-// fields that the permissions cover in the update of a child of a kind. While the
-// parent initializes, an entry with mutations covers updates, whatever its verbs.
+// fields returns the fields that the permissions cover in the update of a child of a kind. While the parent
+// initializes, an entry with mutations covers updates, whatever its verbs are.
 func (c coverage) fields(child schema.GroupKind) *fields {
 	f := &fields{}
 	for i := range c.allowed {
@@ -65,7 +64,7 @@ func (c coverage) fields(child schema.GroupKind) *fields {
 	return f
 }
 
-// marks of all kinds of change that a mutation permits.
+// marks returns the marks of all kinds of change that a mutation permits.
 func (m *mutation) marks() uint8 {
 	if len(m.verbs) == 0 {
 		return markAll
@@ -82,8 +81,8 @@ func (f *fields) at(path []change.Segment, verb change.Verb) bool {
 	return f.every || f.index.Covers(path)&mark(v1alpha1.FieldVerb(verb)) != 0
 }
 
-// cover reports whether a changed field is covered: as a whole, or every part of
-// what came or went, by whatever entries.
+// cover reports whether a changed field is covered: as a whole or, where it was inserted or deleted, in every part,
+// by any of the entries.
 func (f *fields) cover(d *change.Detail) bool {
 	if f.at(d.At, d.Verb) {
 		return true
@@ -91,8 +90,7 @@ func (f *fields) cover(d *change.Detail) bool {
 	return d.Verb != change.Mutate && d.Leaves(func(at []change.Segment) bool { return f.at(at, d.Verb) })
 }
 
-// touch reports whether a changed field is covered, or some part of what came or
-// went.
+// touch reports whether a changed field is covered or, where it was inserted or deleted, some part of it.
 func (f *fields) touch(d *change.Detail) bool {
 	if f.cover(d) {
 		return true
@@ -105,8 +103,8 @@ func (f *fields) touch(d *change.Detail) bool {
 	return some
 }
 
-// missing are the paths that nothing covers, sorted; the one path "" where a
-// creation or deletion is not covered as such.
+// missing returns the paths that nothing covers, sorted; the one path "" where a creation or deletion is not covered
+// as such.
 func (c coverage) missing(child schema.GroupKind, verb string, details []change.Detail) []string {
 	if verb != VerbUpdate {
 		if c.whole(child, verb) {
@@ -127,16 +125,15 @@ func (c coverage) missing(child schema.GroupKind, verb string, details []change.
 	return out
 }
 
-// whole reports whether a creation or deletion is covered. What permits the
-// external resource to be deleted and created again permits the same of its
-// managed resource (KR-06-11), and of no other child.
+// whole reports whether a creation or deletion is covered. A permission to delete and create an external resource
+// again permits the same of its managed resource (KR-06-11), and of no other child.
 func (c coverage) whole(child schema.GroupKind, verb string) bool {
 	return slices.ContainsFunc(c.allowed, func(a allowed) bool {
 		return !(c.inside && a.external) && a.target.has(child) && Gives(a.verbsFor(child), verb)
 	})
 }
 
-// Gives reports whether verbs hold one, or all of them.
+// Gives reports whether verbs include one verb, or all of them.
 func Gives(verbs []string, verb string) bool {
 	return slices.Contains(verbs, verb) || slices.Contains(verbs, VerbAll)
 }

@@ -15,8 +15,8 @@ const (
 	DeletionOrphans
 )
 
-// ExternalDeletion of managed resources of a kind, by the policies of their parent's
-// kind. The Set may be nil.
+// ExternalDeletion returns what policies of the parent's kind declare about the deletion of external resources of
+// managed resources of a kind. The Set may be nil.
 func (s *Set) ExternalDeletion(parent, child schema.GroupKind) ExternalDeletion {
 	section := Deleting(s.Of(parent))
 	switch {

@@ -7,10 +7,10 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Ineffective are the verbs of relation External in a policy that have no effect on what the
-// policy allows them for: certain are those that can have none, possible those whose effect
-// depends on kinds that the policy does not name. Both are in the order of the spec, nil for
-// none, and with equal messages for equal verbs of equal targets (KR-08-51).
+// Ineffective returns errors for the verbs of relation External in a policy that have no effect on the objects that
+// the policy allows them for. certain are those that can have no effect. The effect of those in possible depends on
+// kinds that the policy does not name. Both are in the order of the spec, nil where there is no such verb, and with
+// equal messages for equal verbs of equal targets (KR-08-51).
 func Ineffective(p *v1alpha1.AllowancePolicy) (certain, possible []RuleError) {
 	e := effects{}
 	if s := p.Spec.Initializing; s != nil {
@@ -27,7 +27,7 @@ func Ineffective(p *v1alpha1.AllowancePolicy) (certain, possible []RuleError) {
 	return e.certain, e.possible
 }
 
-// IneffectiveUpgrade is Ineffective for an UpgradeAllowance.
+// IneffectiveUpgrade returns the same as Ineffective, for an UpgradeAllowance.
 func IneffectiveUpgrade(u *v1alpha1.UpgradeAllowance) (certain, possible []RuleError) {
 	e := effects{}
 	e.shorthand(UpgradeRule, u.Spec.Allow)

@@ -31,8 +31,8 @@ type stored struct {
 	Mutation string `json:"mutation,omitempty"`
 }
 
-// Parse an allowances annotation; "" is none. An entry that does not parse is an
-// error, and with it all of them: only we write them.
+// Parse parses the value of an allowances annotation; "" has no entries. An entry that does not parse is an error for
+// all of them: only Kausality writes them.
 func Parse(value string) (Entries, error) {
 	if value == "" {
 		return nil, nil
@@ -59,8 +59,8 @@ func Parse(value string) (Entries, error) {
 	return out, nil
 }
 
-// understand an entry that was read, in the older forms as well: mutations that
-// are verbs, and none that are needed with Update.
+// understand sets the permissions of an entry that was read. It also accepts the older forms: mutations that are
+// verbs, and mutations without the verb Update.
 func (e *Entry) understand() error {
 	switch e.Relation {
 	case "", v1alpha1.RelationChild:
@@ -96,7 +96,7 @@ func (e *Entry) understand() error {
 	return nil
 }
 
-// verbOf the older forms, which spell two of the verbs in lower case.
+// verbOf returns the verb for a mutation of the older forms, which spell two of the verbs in lower case.
 func verbOf(text string) string {
 	switch text {
 	case "create":
@@ -107,8 +107,8 @@ func verbOf(text string) string {
 	return text
 }
 
-// String is the annotation's value: single-line JSON. What was read and not
-// changed is written as it was, up to white space.
+// String returns the annotation's value: single-line JSON. Entries that were read and not changed are written as they
+// were, up to white space.
 func (e Entries) String() string {
 	raws := make([]json.RawMessage, 0, len(e))
 	for _, entry := range e {
@@ -121,7 +121,7 @@ func (e Entries) String() string {
 	return annotation.MustMarshal(raws)
 }
 
-// own hop of the carrier; the zero hop where an entry has no trace.
+// own returns the carrier's own hop in the trace of an entry; the zero hop where the entry has no trace.
 func (e *Entry) own() v1alpha1.AllowanceHop {
 	if len(e.Trace) == 0 {
 		return v1alpha1.AllowanceHop{}
@@ -129,21 +129,20 @@ func (e *Entry) own() v1alpha1.AllowanceHop {
 	return e.Trace[len(e.Trace)-1]
 }
 
-// Live are the entries that a carrier has not consumed: it settled at settled,
-// negative for never (KR-06-08).
+// Live returns the entries that a carrier has not consumed. The carrier settled at generation settled, negative where
+// it never did (KR-06-08).
 func (e Entries) Live(settled int64) Entries {
 	return slices.DeleteFunc(slices.Clone(e), func(entry Entry) bool { return entry.Generation != 0 && entry.Generation <= settled })
 }
 
-// Missing are the paths of a change that no entry covers, sorted; the one path ""
-// where a creation or deletion is not covered as such. verb is Create, Update or
-// Delete (KR-06-07).
+// Missing returns the paths of a change that no entry covers, sorted; the one path "" where a creation or deletion is
+// not covered as such. verb is Create, Update or Delete (KR-06-07).
 func (e Entries) Missing(child schema.GroupKind, verb string, details []change.Detail) []string {
 	return coverage{allowed: e.permissions()}.missing(child, verb, details)
 }
 
-// Inside are the entries about children that represent nothing outside of the
-// cluster: those that are not External.
+// Inside returns the entries about children that represent nothing outside of the cluster: those that are not
+// External.
 func (e Entries) Inside() Entries {
 	return slices.DeleteFunc(slices.Clone(e), func(entry Entry) bool { return entry.allowed.external })
 }
@@ -156,9 +155,8 @@ func (e Entries) permissions() []allowed {
 	return out
 }
 
-// covering are the entries that cover a change, or a part of it, first by kind,
-// name and field of the carrier's hop: the first is the one that is chosen
-// where one must be (KR-06-04, KR-06-05).
+// covering returns the entries that cover a change, or a part of it, sorted by kind, name and field of the carrier's
+// hop. The first is chosen where one must be (KR-06-04, KR-06-05).
 func (e Entries) covering(child schema.GroupKind, verb string, details []change.Detail) Entries {
 	var out Entries
 	for _, entry := range e {
@@ -183,9 +181,9 @@ func (e *Entry) sortKey() string {
 	return h.Kind + "/" + h.Name + "/" + h.Field
 }
 
-// External entries that go with a covered change of a child: those that the same
-// change of the carrier granted. What one cause permits does not open the way
-// for another. For a creation it is all of them (KR-06-11).
+// External returns the External entries that apply to a covered change of a child: those that the same change of the
+// carrier granted. A permission of one cause does not permit the effects of another. For a creation it returns all of
+// them (KR-06-11).
 func (e Entries) External(child schema.GroupKind, verb string, details []change.Detail) Entries {
 	causes := map[string]bool{}
 	for _, entry := range e.covering(child, verb, details) {
@@ -200,11 +198,11 @@ func (e Entries) External(child schema.GroupKind, verb string, details []change.
 	return out
 }
 
-// cause of an entry: the field that changed at a generation of its carrier.
+// cause returns the cause of an entry: the field that changed at a generation of its carrier.
 func cause(e *Entry) string { return fmt.Sprintf("%d %s", e.Generation, e.own().Field) }
 
-// Verbs of all entries for a child kind, in their order, each once. Those of relation
-// External are Crossplane's verbs (KR-08-49).
+// Verbs returns the verbs of all entries for a child kind, in their order, each once. Those of relation External are
+// Crossplane's verbs (KR-08-49).
 func (e Entries) Verbs(child schema.GroupKind) []string {
 	var out []string
 	for _, entry := range e {
@@ -217,7 +215,7 @@ func (e Entries) Verbs(child schema.GroupKind) []string {
 	return out
 }
 
-// With new entries. One that permits the same as an older one takes its place:
+// With returns the entries with new ones added. A new entry that permits the same as an older one replaces it:
 // otherwise a carrier that is changed often and never settles would fill up (KR-06-06).
 func (e Entries) With(more ...Entry) Entries {
 	out := slices.Clone(e)
@@ -231,7 +229,8 @@ func (e Entries) With(more ...Entry) Entries {
 	return out
 }
 
-// permits is what an entry permits, and by which cause, without when and by whom.
+// permits returns a key of the permission of an entry and of its cause. It leaves out the generation, the initiator
+// and the trace.
 func (e *Entry) permits() string {
 	bare := e.Allowance
 	bare.Generation, bare.Initiator, bare.Trace = 0, "", nil

@@ -26,7 +26,7 @@ type Intent struct {
 	Details    []change.Detail
 	// Content of the object after the change, metadata included.
 	Content map[string]any
-	// Secrets are its fields with secret values, beside those of Secrets.
+	// Secrets are its fields with secret values, in addition to those of Secrets.
 	Secrets change.SecretFields
 	Input   *expression.Input
 	// From are the live entries of its parent, their traces as this object would
@@ -34,9 +34,9 @@ type Intent struct {
 	From Entries
 }
 
-// Grant the allowances that policies give for an intent (KR-06-03). warnings name
-// conditions that could not be evaluated, which grant nothing. The same intent
-// is granted the same entries, in the order of policies and rules (KR-06-04).
+// Grant returns the allowances that policies grant for an intent (KR-06-03). warnings name conditions that could not
+// be evaluated, which grant nothing. The same intent is granted the same entries, in the order of policies and rules
+// (KR-06-04).
 func Grant(ctx context.Context, policies []*Compiled, in Intent) (out Entries, warnings []string) {
 	for _, p := range policies {
 		initiates, subject := p.subject(in.User, in.Groups)
@@ -69,8 +69,8 @@ func (p *Compiled) subject(user string, groups []string) (initiates, subject boo
 	return initiates, subject
 }
 
-// grant by one rule: one cause, the first field that triggers it, and an entry
-// for each change that is allowed by it.
+// grant returns the entries that one rule grants: for one cause, the first field that triggers it, an entry for each
+// change that the rule allows.
 func (r *rule) grant(ctx context.Context, in Intent, initiates bool) ([]Entry, error) {
 	field, from, ok := r.triggered(in, initiates)
 	if !ok {
@@ -99,10 +99,9 @@ func (r *rule) grant(ctx context.Context, in Intent, initiates bool) ([]Entry, e
 	return out, nil
 }
 
-// triggered returns the field that triggers the rule, the first by its path, and
-// which entry of the parent the chain extends; nil where it starts here. A
-// subject that may not initiate needs an entry of the parent that covers what
-// triggers.
+// triggered returns the field that triggers the rule, the first by its path, and the entry of the parent that the
+// chain extends; nil where it starts here. A subject that may not initiate needs an entry of the parent that covers
+// the triggering field.
 func (r *rule) triggered(in Intent, initiates bool) (field string, from *Entry, ok bool) {
 	for _, d := range in.Details {
 		for _, t := range r.triggers {
@@ -124,8 +123,8 @@ func (r *rule) triggered(in Intent, initiates bool) (field string, from *Entry, 
 // maxAttestation is how many bytes of a captured value are kept.
 const maxAttestation = 256
 
-// attest what the rule captures; nil for nothing. A path with [*] captures each
-// value under its concrete path. Secret values are not captured (KR-13-26).
+// attest returns the values that the rule captures; nil where it captures none. A path with [*] captures each value
+// under its concrete path. Secret values are not captured (KR-13-26).
 func (r *rule) attest(in Intent) map[string]string {
 	if len(r.capture) == 0 {
 		return nil
@@ -162,7 +161,7 @@ func text(v any) string {
 	return s
 }
 
-// Extend entries by a hop of the object that they travel to.
+// Extend returns the entries with another hop: that of the object to which they are copied.
 func (e Entries) Extend(hop v1alpha1.AllowanceHop) Entries {
 	out := make(Entries, 0, len(e))
 	for _, entry := range e {
@@ -174,8 +173,7 @@ func (e Entries) Extend(hop v1alpha1.AllowanceHop) Entries {
 	return out
 }
 
-// Rebase the hops of entries to a carrier elsewhere; rebase is called for each
-// hop.
+// Rebase returns the entries with hops for a carrier elsewhere; rebase is called for each hop.
 func (e Entries) Rebase(rebase func(v1alpha1.AllowanceHop) v1alpha1.AllowanceHop) Entries {
 	out := make(Entries, 0, len(e))
 	for _, entry := range e {

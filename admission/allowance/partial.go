@@ -14,9 +14,8 @@ const (
 	userAccounts       = "system:serviceaccount:"
 )
 
-// GroupsOf a user as far as the name reveals them: all of a ServiceAccount's, and
-// for any other user the one that all users are in. all is false where there may
-// be more.
+// GroupsOf returns the groups of a user as far as the name reveals them: all groups of a ServiceAccount, and for any
+// other user the one that all users are in. all is false where there may be more.
 func GroupsOf(user string) (groups []string, all bool) {
 	account, ok := strings.CutPrefix(user, userAccounts)
 	if !ok {
@@ -26,11 +25,10 @@ func GroupsOf(user string) (groups []string, all bool) {
 	return []string{groupAuthenticated, groupAccounts, groupAccounts + ":" + namespace}, true
 }
 
-// MayGrant reports whether a policy may have something to grant for an intent
-// of a user whose groups are unknown, "" for an unknown user: whether that user
-// may be a subject, and one that may initiate a chain. below is true where the
-// object has a parent, whose allowances another subject may
-// extend. What cannot be known counts as possible.
+// MayGrant reports whether a policy may have something to grant for an intent of a user with unknown groups, "" for
+// an unknown user. It may where the user may be a subject, and one that may initiate a chain. below is true where the
+// object has a parent: another subject may extend the allowances of the parent. Facts that cannot be known count as
+// possible.
 func (p *Compiled) MayGrant(user string, below bool) bool {
 	groups, all := GroupsOf(user)
 	return slices.ContainsFunc(p.subjects, func(s v1alpha1.PolicySubject) bool {
@@ -39,19 +37,17 @@ func (p *Compiled) MayGrant(user string, below bool) bool {
 	})
 }
 
-// ForAnyUser returns the policy with every authenticated user for its subject, who may
-// initiate: for a caller that knows by MayGrant alone who a subject is. The policy is
-// not modified.
+// ForAnyUser returns the policy with every authenticated user for its subject, who may initiate. It is for a caller
+// that can identify subjects only by MayGrant. The policy is not modified.
 func (p *Compiled) ForAnyUser() *Compiled {
 	out := *p
 	out.subjects = []v1alpha1.PolicySubject{{Subject: v1alpha1.Subject{Kind: v1alpha1.SubjectGroup, Name: groupAuthenticated}, MayInitiate: true}}
 	return &out
 }
 
-// Looked are the fields of an object by which the policies' rules are triggered,
-// each by the one or two names at the beginning of its path: ["spec", "size"]
-// for spec.size and all below it. Sorted, each once; those that another one
-// holds are left out. nil for none.
+// Looked returns the fields of an object that trigger the policies' rules, each by the one or two names at the
+// beginning of its path: ["spec", "size"] for spec.size and all below it. They are sorted, each once; fields that are
+// below another one are left out. It is nil where there are no such fields.
 func Looked(policies []*Compiled) (out [][]string) {
 	var all [][]string
 	for _, p := range policies {

@@ -12,9 +12,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/change"
 )
 
-// Since are the policies that decide about an intent: those that existed
-// when it was made. A policy that comes while controllers carry out an earlier
-// intent finds no allowances for it, and must not stop them half way.
+// Since returns the policies that apply to an intent: those that existed when it was made. A policy that is created
+// while controllers carry out an earlier intent finds no allowances for it, and must not stop them half way.
 func Since(policies []*Compiled, intent time.Time) []*Compiled {
 	late := func(p *Compiled) bool { return p.Created.After(intent) }
 	if !slices.ContainsFunc(policies, late) {
@@ -33,18 +32,16 @@ type Section struct {
 	initializing, inside bool
 }
 
-// Inside is the section for a child that stands for nothing outside of the
-// cluster, which External does not cover.
+// Inside returns the section for a child that represents nothing outside of the cluster, which External does not
+// cover.
 func (s Section) Inside() Section {
 	s.inside = true
 	return s
 }
 
-// Initializing is what policies allow while an object initialises. initializing
-// is whether it does, by its state; object is called where a policy's own
-// expression decides, and may fail. active is false where a policy
-// has the section and by its expression the object does not initialise,
-// for all of them.
+// Initializing returns what policies allow while an object initializes. initializing is whether it does, by its
+// state; object is called where a policy's own expression decides, and may fail. active reports whether the object
+// initializes: by its state where no policy has the section, otherwise by the section of at least one policy.
 func Initializing(
 	ctx context.Context, policies []*Compiled, initializing bool, object func() (map[string]any, error),
 ) (s Section, active bool, warnings []string) {
@@ -66,9 +63,9 @@ func Initializing(
 	return s, active || !s.Given && initializing, warnings
 }
 
-// is reports whether the phase holds. An expression of the policy replaces the state; it
-// reads the object alone, without a request. One that fails for an object without a status is
-// evaluated with an empty one: `!has(object.status.observedGeneration)` holds for it (KR-06-25).
+// is reports whether the phase holds. An expression of the policy replaces the state; it reads the object alone,
+// without a request. An expression that fails for an object without a status is evaluated with an empty one:
+// `!has(object.status.observedGeneration)` holds for it (KR-06-25).
 func (p *phase) is(ctx context.Context, byDefault bool, object func() (map[string]any, error)) (bool, error) {
 	if p.when == nil {
 		return byDefault, nil
@@ -86,9 +83,8 @@ func (p *phase) is(ctx context.Context, byDefault bool, object func() (map[strin
 	return p.when.True(ctx, &expression.Input{Object: o, Request: map[string]any{}})
 }
 
-// Deleting is what policies allow once an object is being deleted. Where several
-// have the section, what either allows is allowed; where none has, children may
-// be deleted.
+// Deleting returns what policies allow once an object is being deleted. Where several have the section, a change that
+// any of them allows is allowed; where no policy has it, children may be deleted.
 func Deleting(policies []*Compiled) Section {
 	s := Section{}
 	for _, p := range policies {
@@ -102,8 +98,8 @@ func Deleting(policies []*Compiled) Section {
 	return s
 }
 
-// Missing are the paths of a change that the section does not allow, as
-// Entries.Missing. A section that is not given allows everything.
+// Missing returns the paths of a change that the section does not allow, as Entries.Missing does. A section that is
+// not given allows everything.
 func (s Section) Missing(child schema.GroupKind, verb string, details []change.Detail) []string {
 	if !s.Given {
 		return nil
@@ -111,12 +107,12 @@ func (s Section) Missing(child schema.GroupKind, verb string, details []change.D
 	return coverage{allowed: s.allowed, initializing: s.initializing, inside: s.inside}.missing(child, verb, details)
 }
 
-// External verbs that the section names for a child kind, in Crossplane's verbs; nil for
-// none.
+// External returns the verbs of relation External that the section names for a child kind, in Crossplane's verbs; nil
+// where it names none.
 func (s Section) External(child schema.GroupKind) []string { return externalVerbsOf(s.allowed, child) }
 
-// externalVerbsOf permissions for a child kind, in Crossplane's verbs and their order; nil
-// for none.
+// externalVerbsOf returns the External verbs of permissions for a child kind, in Crossplane's verbs and their order;
+// nil where no permission has such a verb.
 func externalVerbsOf(permissions []allowed, child schema.GroupKind) []string {
 	var out []string
 	for _, a := range permissions {

@@ -11,8 +11,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Set of compiled policies, indexed by what requests are looked up by. It is
-// never modified and safe for concurrent use; nil is the empty Set.
+// Set is a set of compiled policies, indexed by the keys by which requests look them up. It is never modified and
+// safe for concurrent use; nil is the empty Set.
 type Set struct {
 	byKind map[schema.GroupKind][]*Compiled
 	// anyGroup are policies by kind alone, as the shorthand has them.
@@ -28,9 +28,8 @@ type Set struct {
 	applied sets.Set[v1alpha1.AppliesTo]
 }
 
-// NewSet of policies; each slice may be nil. Within the Set policies are in the
-// order of their names, so that the same policies decide alike whatever order
-// they come in.
+// NewSet returns a Set of policies; each slice may be nil. Within the Set policies are in the order of their names,
+// so that the same policies decide alike in whatever order they are passed.
 func NewSet(policies []*Compiled, upgrades []*Upgrade, exceptions []*Exception) *Set {
 	s := &Set{byKind: map[schema.GroupKind][]*Compiled{}, anyGroup: map[string][]*Compiled{},
 		upgrades: map[string][]*Upgrade{}, byUser: map[string][]*Exception{}}
@@ -66,7 +65,7 @@ func sorted[T any](in []T, name func(T) string) []T {
 	return out
 }
 
-// WithRules is the Set with ApprovalRules.
+// WithRules returns a copy of the Set with ApprovalRules.
 func (s *Set) WithRules(rules []*Rule) *Set {
 	out := *s
 	out.rules, out.groups = sorted(rules, func(r *Rule) string { return r.Name }), sets.New[string]()
@@ -78,10 +77,10 @@ func (s *Set) WithRules(rules []*Rule) *Set {
 	return &out
 }
 
-// Policies is the Set itself: a Set that never changes is a source of policies.
+// Policies returns the Set itself: a Set that never changes is a source of policies.
 func (s *Set) Policies() *Set { return s }
 
-// Of a kind: the AllowancePolicies that target it, by name; nil for none.
+// Of returns the AllowancePolicies that target a kind, by name; nil where no policy does.
 func (s *Set) Of(gk schema.GroupKind) []*Compiled {
 	if s == nil {
 		return nil
@@ -96,7 +95,7 @@ func (s *Set) Of(gk schema.GroupKind) []*Compiled {
 	return sorted(append(slices.Clone(exact), loose...), func(p *Compiled) string { return p.Name })
 }
 
-// Upgrading are the UpgradeAllowances of a user, by name; nil for none.
+// Upgrading returns the UpgradeAllowances of a user, by name; nil where the user has no UpgradeAllowance.
 func (s *Set) Upgrading(user string) []*Upgrade {
 	if s == nil {
 		return nil
@@ -104,8 +103,8 @@ func (s *Set) Upgrading(user string) []*Upgrade {
 	return s.upgrades[user]
 }
 
-// Selecting are the names of the UpgradeAllowances that select objects by these labels and
-// not by the former; nil for none.
+// Selecting returns the names of the UpgradeAllowances that select objects by these labels and not by the former; nil
+// where no UpgradeAllowance does.
 func (s *Set) Selecting(now, was map[string]string) []string {
 	if s == nil {
 		return nil
@@ -127,14 +126,14 @@ func (s *Set) Empty() bool {
 	return s == nil || len(s.byKind)+len(s.anyGroup)+len(s.upgrades)+len(s.byUser)+len(s.forAny)+len(s.rules) == 0
 }
 
-// WithClaims is the Set with other claims of one policy: by what the API server
-// has, while the Set lags behind. policy is its Key.
+// WithClaims returns a copy of the Set with other claims of one policy: those that the API server stores, while the
+// Set lags behind. policy is its Key.
 func (s *Set) WithClaims(policy string, claims []v1alpha1.PolicyClaim) *Set {
 	return s.replace(policy, func(e *Exception) *Exception { return e.WithClaims(claims) })
 }
 
-// Pending are the exceptions that have claims of which it is not known whether
-// their changes landed, each once.
+// Pending returns the exceptions with pending claims, each once. It is not known yet whether the changes of these
+// claims landed.
 func (s *Set) Pending() []*Exception {
 	if s == nil {
 		return nil
@@ -156,13 +155,13 @@ func (s *Set) Pending() []*Exception {
 	return sorted(out, (*Exception).Key)
 }
 
-// Without an ApprovalPolicy that is gone. policy is its Key.
+// Without returns a copy of the Set without an ApprovalPolicy that has been deleted. policy is its Key.
 func (s *Set) Without(policy string) *Set {
 	return s.replace(policy, func(*Exception) *Exception { return nil })
 }
 
-// replace an exception by another one, nil for none, in a copy: requests that are decided
-// now go on with the Set that they began with.
+// replace returns a copy of the Set in which an exception is replaced by another one, or removed where by returns
+// nil. Requests that are being decided continue with the Set that they began with.
 func (s *Set) replace(policy string, by func(*Exception) *Exception) *Set {
 	if s == nil {
 		return nil

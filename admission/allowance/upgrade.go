@@ -30,11 +30,10 @@ type Upgrade struct {
 // UpgradeRule is the one rule of an UpgradeAllowance.
 const UpgradeRule = "allow"
 
-// Key of the policy: its kind and name.
+// Key returns the key of the policy: its kind and name.
 func (u *Upgrade) Key() string { return "UpgradeAllowance/" + u.Name }
 
-// CompileUpgrade compiles an UpgradeAllowance. With any error it is in force in
-// no part; the Upgrade is never nil.
+// CompileUpgrade compiles an UpgradeAllowance. With any error no part of it is in force; the Upgrade is never nil.
 func CompileUpgrade(u *v1alpha1.UpgradeAllowance) (*Upgrade, []RuleError) {
 	c := &compiler{}
 	out := &Upgrade{Name: u.Name, user: u.Spec.ServiceAccount, selector: labels.Everything()}
@@ -87,8 +86,8 @@ type Build struct {
 // the id of a claim.
 const digestLength = 12
 
-// Fingerprint of the parts that a build consists of, in their order; "" for no parts (KR-06-21). It is stored on
-// objects (KR-06-23): the same parts must always give the same fingerprint.
+// Fingerprint returns a hash of the parts that a build consists of, in their order; "" for no parts (KR-06-21). It is
+// stored on objects (KR-06-23): the same parts must always have the same fingerprint.
 func Fingerprint(parts []string) string {
 	if len(parts) == 0 {
 		return ""
@@ -99,7 +98,7 @@ func Fingerprint(parts []string) string {
 // UpgradeQuery is a change that an UpgradeAllowance may permit.
 type UpgradeQuery struct {
 	Child schema.GroupKind
-	// Inside: the child stands for nothing outside of the cluster.
+	// Inside: the child represents nothing outside of the cluster.
 	Inside bool
 	// Verb of the request: Create, Update or Delete.
 	Verb    string
@@ -112,7 +111,7 @@ type UpgradeQuery struct {
 	Now    time.Time
 }
 
-// windowed: a window decides, and not the build.
+// windowed reports whether a window decides, and not the build.
 func (u *Upgrade) windowed() bool { return !u.from.IsZero() || !u.until.IsZero() }
 
 // Allows reports whether the change is part of the upgrade (KR-06-20).
@@ -124,10 +123,9 @@ func (u *Upgrade) Allows(q UpgradeQuery) bool {
 	return len(missing) == 0
 }
 
-// active reports whether the upgrade permits anything now: within its window where
-// it has one, else once for each object and build (KR-06-22). An unknown build is
-// no upgrade, neither that of the request nor that which last changed the child
-// (KR-13-49); a creation has none of the latter.
+// active reports whether the upgrade permits anything now: within its window where it has one, otherwise once for
+// each object and build (KR-06-22). An unknown build does not count as an upgrade, neither that of the request nor
+// that which last changed the child (KR-13-49); in a creation no build changed the child before.
 func (u *Upgrade) active(q UpgradeQuery) bool {
 	if u.windowed() {
 		return !q.Now.Before(u.from) && (u.until.IsZero() || q.Now.Before(u.until))
@@ -141,14 +139,13 @@ func (u *Upgrade) active(q UpgradeQuery) bool {
 	return !slices.Contains(q.Last.Fingerprints, q.Build.Fingerprint)
 }
 
-// runs reports whether one of the images is one of those that the upgrade is
-// for. An unknown image is none of them.
+// runs reports whether one of the images is one of those that the upgrade is for. An unknown image does not count.
 func (u *Upgrade) runs(images []string) bool {
 	return len(u.images) == 0 || slices.ContainsFunc(images, func(image string) bool {
 		return slices.ContainsFunc(u.images, func(g *glob) bool { return g.match(image) })
 	})
 }
 
-// External verbs that the upgrade allows for a child kind, in Crossplane's verbs; nil for
-// none.
+// External returns the verbs of relation External that the upgrade allows for a child kind, in Crossplane's verbs;
+// nil where it allows none.
 func (u *Upgrade) External(child schema.GroupKind) []string { return externalVerbsOf(u.allow, child) }

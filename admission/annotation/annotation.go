@@ -28,9 +28,8 @@ const maxNesting = 64
 // quote the value.
 const maxEcho = 200
 
-// Unmarshal a JSON or YAML value of at most limit bytes into a zero value. JSON is
-// tried first: programs write it, and it takes a tenth of the time. The error is
-// one line.
+// Unmarshal decodes a JSON or YAML value of at most limit bytes into a zero value. JSON is tried first: programs
+// write it, and it takes a tenth of the time. The error is one line.
 func Unmarshal[T any](value string, limit int, into *T) error {
 	if err := Fits(value, limit); err != nil {
 		return err
@@ -55,7 +54,7 @@ func ToJSON(value string, limit int) ([]byte, error) {
 	return raw, Brief(err)
 }
 
-// Check that decoding a value takes memory and stack in proportion to its size.
+// Check validates that decoding a value takes memory and stack in proportion to its size.
 func Check(value string, limit int) error {
 	if err := Fits(value, limit); err != nil {
 		return err
@@ -75,7 +74,7 @@ func Fits(value string, limit int) error {
 	return nil
 }
 
-// shallow reports whether JSON is nested no deeper than is read.
+// shallow reports whether JSON is nested no deeper than maxNesting.
 func shallow(value string) bool {
 	depth, text := 0, false
 	for i := 0; i < len(value); i++ {
@@ -96,8 +95,8 @@ func shallow(value string) bool {
 	return true
 }
 
-// HasOnly reports whether a value is JSON whose objects at a depth, of which the
-// document has 1, have no keys but these, without escapes. It is false of YAML.
+// HasOnly reports whether a value is JSON in which the objects at a depth have no keys but these, without escapes.
+// The document has depth 1. It is false for YAML.
 func HasOnly(value string, depth int, keys sets.Set[string]) bool {
 	if !json.Valid([]byte(value)) {
 		return false
@@ -125,7 +124,7 @@ func HasOnly(value string, depth int, keys sets.Set[string]) bool {
 	return true
 }
 
-// check a node of YAML that is depth levels below the document.
+// check validates a node of YAML that is depth levels below the document.
 func check(n *goyaml.Node, depth int) error {
 	switch {
 	case n.Kind == goyaml.AliasNode || n.Anchor != "":
@@ -141,8 +140,8 @@ func check(n *goyaml.Node, depth int) error {
 	return nil
 }
 
-// Brief is an error of a decoder on one line, cut where it repeats more of the
-// value than a message should. nil stays nil.
+// Brief returns the error of a decoder on one line, cut where it repeats more of the value than a message should. It
+// returns nil for nil.
 func Brief(err error) error {
 	if err == nil {
 		return nil
@@ -154,7 +153,7 @@ func Brief(err error) error {
 	return errors.New(text)
 }
 
-// Cut a text to a number of bytes of valid UTF-8.
+// Cut cuts a text to a number of bytes of valid UTF-8.
 func Cut(s string, size int) string {
 	s = strings.ToValidUTF8(s, "")
 	for len(s) > size {

@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 )
 
-// MustMarshal a value of an annotation: single-line JSON. It panics on a value that JSON
-// cannot represent, which no type of an annotation is.
+// MustMarshal returns a value of an annotation as single-line JSON. It panics on a value that JSON cannot represent,
+// which no type of an annotation has.
 func MustMarshal(value any) string {
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -16,7 +16,7 @@ func MustMarshal(value any) string {
 	return string(raw)
 }
 
-// Digest of a value: Hash of its JSON, as MustMarshal returns it.
+// Digest returns the Hash of the JSON of a value, as MustMarshal returns it.
 func Digest(value any, digits int) string { return Hash([]byte(MustMarshal(value)), digits) }
 
 // Hash returns the first hex digits of the SHA-256 of data, at most 64.

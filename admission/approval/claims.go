@@ -37,8 +37,7 @@ type Use struct {
 	Stale time.Time `json:"-"`
 }
 
-// ParseClaims reads the annotation; a value that does not parse is empty, since
-// only we write it.
+// ParseClaims reads the annotation. A value that does not parse is empty, since only Kausality writes it.
 func ParseClaims(value string) Claims {
 	var c Claims
 	if value == "" || json.Unmarshal([]byte(value), &c) != nil {
@@ -47,7 +46,7 @@ func ParseClaims(value string) Claims {
 	return c
 }
 
-// String is the annotation's value: a JSON array, "[]" for none.
+// String returns the annotation's value: a JSON array, "[]" where there are no claims.
 func (c Claims) String() string {
 	if len(c) == 0 {
 		return "[]"
@@ -55,12 +54,12 @@ func (c Claims) String() string {
 	return annotation.MustMarshal(c)
 }
 
-// Of an approval: its claim by the content hash, for the caller to change; nil for none.
+// Of returns the claim of an approval, by its content hash, for the caller to change; nil where there is no claim.
 func (c Claims) Of(content string) *v1alpha1.Claim {
 	return c.first(func(e v1alpha1.Claim) bool { return e.Content == content })
 }
 
-// Find the claim with an id, for the caller to change; nil for none.
+// Find returns the claim with an id, for the caller to change; nil where there is no such claim.
 func (c Claims) Find(id string) *v1alpha1.Claim {
 	return c.first(func(e v1alpha1.Claim) bool { return id != "" && e.ID == id })
 }
@@ -72,11 +71,10 @@ func (c Claims) first(is func(v1alpha1.Claim) bool) *v1alpha1.Claim {
 	return nil
 }
 
-// Use reports whether an approval may be used: claimed is the pending claim of
-// the very same use, whose write has not landed (a retry, a reinvocation); free
-// is false where another use took it, or it is spent. A nameless CREATE is
-// always a new use, unless it brings the claim's id. A stale claim of the same
-// use is free for it to claim again (KR-05-33, KR-05-34).
+// Use reports whether an approval may be used. claimed is the pending claim of the very same use, for a write that
+// has not landed (a retry, a reinvocation). free is false where another use took the approval, or it is spent. A
+// nameless CREATE is always a new use, unless it brings the claim's id. A stale claim of the same use is free for it
+// to claim again (KR-05-33, KR-05-34).
 func (c Claims) Use(content string, u Use) (claimed *v1alpha1.Claim, free bool) {
 	have := c.Of(content)
 	if have == nil || have.State == v1alpha1.ClaimOpen {
@@ -118,9 +116,9 @@ const versionOfWrite = "rv"
 // useIDLength is the number of hex digits of the id of a use.
 const useIDLength = 12
 
-// useID identifies one use. The time makes it another one when the same approval is
-// written again after it was used. Where the child's kind has no generation, its version is no part of it: each
-// write of ours moves a resourceVersion, and the id is in what we write (KR-09-17).
+// useID returns the id of one use. The time makes it another one when the same approval is written again after it was
+// used. Where the child's kind has no generation, its version is not part of the id: each write of Kausality changes
+// the resourceVersion, and the id is in that write (KR-09-17).
 func useID(content string, u Use, now time.Time) string {
 	if strings.HasPrefix(u.Child.Version, versionOfWrite) {
 		u.Child.Version = ""
@@ -145,7 +143,7 @@ func (c Claims) Set(id string, state v1alpha1.ClaimState, now time.Time) Claims 
 	return c.put(next)
 }
 
-// put a claim in the place of the one of the same approval, or at the end.
+// put returns the claims with a claim in the place of that of the same approval, or at the end.
 func (c Claims) put(claim v1alpha1.Claim) Claims {
 	out := slices.Clone(c)
 	if have := out.Of(claim.Content); have != nil {
@@ -173,20 +171,20 @@ func (c Claims) bounded() Claims {
 	})
 }
 
-// Forget drops the records of spent approvals of a difference that occurs
-// again, unless the approval itself is (still, or again) written on the parent:
-// what GitOps keeps writing stays spent, a person may approve the same
-// difference another time.
+// Forget drops the records of spent approvals of a difference that occurs again, unless the approval itself is
+// (still, or again) written on the parent. An approval that GitOps keeps writing stays spent, and a person may
+// approve the same difference another time.
 func (c Claims) Forget(digest string, written []Entry) Claims {
 	return slices.DeleteFunc(slices.Clone(c), func(e v1alpha1.Claim) bool {
 		return e.Spent() && e.Digest == digest && !slices.ContainsFunc(written, func(w Entry) bool { return w.Content == e.Content })
 	})
 }
 
-// Stamp is a time as it is in annotations: UTC, whole seconds.
+// Stamp returns a time in the form that it has in annotations: UTC, whole seconds.
 func Stamp(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
 
-// BrokenGlass is the vote of the user who approved a difference alone, by its id; nil for none (KR-14-43).
+// BrokenGlass returns the vote of the user who approved a difference alone, by its id; nil where there is no such
+// vote (KR-14-43).
 func (c Claims) BrokenGlass(digest string) *v1alpha1.Vote {
 	for _, claim := range slices.Backward(c) {
 		for _, v := range slices.Backward(claim.By) {

@@ -12,8 +12,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// At is the set in force at a time: without the approvals that have expired, and without
-// a freeze that has ended (KR-14-30, KR-14-31). The set itself is not modified.
+// At returns the set in force at a time: without the approvals that have expired, and without a freeze that has ended
+// (KR-14-30, KR-14-31). The set itself is not modified.
 func (s Set) At(now time.Time) Set {
 	if s.Freeze != nil && Ended(s.Freeze.Expiry, now) {
 		s.Freeze = nil
@@ -24,13 +24,14 @@ func (s Set) At(now time.Time) Set {
 	return s
 }
 
-// ParseAt is Parse of what is in force at a time.
+// ParseAt returns the same as Parse, restricted to the decisions in force at a time.
 func ParseAt(annotations map[string]string, now time.Time) Set { return Parse(annotations).At(now) }
 
 // Ended reports whether an expiry has passed; nil never does.
 func Ended(expiry *metav1.Time, now time.Time) bool { return expiry != nil && !now.Before(expiry.Time) }
 
-// FreezeOf annotations that is in force at a time, without the rest of the Set; nil for none.
+// FreezeOf returns the freeze that annotations declare and that is in force at a time, without the rest of the Set;
+// nil where there is no such freeze.
 func FreezeOf(annotations map[string]string, now time.Time) *v1alpha1.Freeze {
 	value, ok := annotations[v1alpha1.AnnotationKeyFreeze]
 	if !ok {
@@ -39,8 +40,8 @@ func FreezeOf(annotations map[string]string, now time.Time) *v1alpha1.Freeze {
 	return ParseAt(map[string]string{v1alpha1.AnnotationKeyFreeze: value}, now).Freeze
 }
 
-// invalidExpiries is the error about the first expiry of a list of entries that is no
-// time, with its path; nil where that is not the error of the value (KR-14-32).
+// invalidExpiries returns the error about the first expiry in a list of entries that is not a valid time, with its
+// path; nil where that is not the error of the value (KR-14-32).
 func invalidExpiries(value string) error {
 	var list []struct {
 		Expiry any `json:"expiry"`
@@ -56,7 +57,8 @@ func invalidExpiries(value string) error {
 	return nil
 }
 
-// invalidExpiry is invalidExpiries of an object.
+// invalidExpiry returns the error about an expiry of an object that is not a valid time, as invalidExpiries does for
+// a list.
 func invalidExpiry(value string) error {
 	var o struct {
 		Expiry any `json:"expiry"`
@@ -67,7 +69,7 @@ func invalidExpiry(value string) error {
 	return checkExpiry(o.Expiry)
 }
 
-// checkExpiry reports an expiry that exists and is no time.
+// checkExpiry returns an error for an expiry that is set and is not a valid time.
 func checkExpiry(expiry any) error {
 	text, ok := expiry.(string)
 	if _, err := time.Parse(time.RFC3339, text); expiry == nil || ok && err == nil {

@@ -10,21 +10,17 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Admit brings the claims of a parent in step with the approvals that a write
-// to it leaves, and prunes those that are stale (KR-05-35) or expired (KR-14-30). An entry
-// that is spent already and is written again (by GitOps, which keeps writing
-// it) stays where it is, without effect: taking it out each time would be a
-// fight.
+// Admit updates the claims of a parent to the approvals that a write to it leaves, and prunes those that are stale
+// (KR-05-35) or expired (KR-14-30). An entry that is spent already and is written again (by GitOps, which keeps
+// writing it) stays where it is, without effect: Kausality and GitOps would otherwise undo each other's writes.
 //
-// annotations are those the write would store, generation the parent's after
-// the write, intent its intent generation after the write. edits are the
-// annotations to change on top, nil values removing them; annotations is not
-// modified.
+// annotations are those the write would store, generation the parent's after the write, intent its intent generation
+// after the write. edits are the annotations to change on top, nil values removing them; annotations is not modified.
 //
-// held returns since which intent generation a difference, by its id, is held: an approval
-// of exactly that is not stale before it (KR-05-58). nil where nothing is held.
+// held returns since which intent generation a difference, by its id, is held: an approval of exactly that is not
+// stale before it (KR-05-58). nil where nothing is held.
 //
-// ballot is who writes; nil where the write is no request, so that no user votes by it.
+// ballot identifies the user who writes; nil where the write is no request, so that no user votes by it.
 func Admit(annotations map[string]string, generation, intent int64, now time.Time,
 	held func(digest string) (since int64, is bool), ballot *Ballot) (edits map[string]*string) {
 	set := Parse(annotations)
@@ -69,9 +65,8 @@ func Admit(annotations map[string]string, generation, intent int64, now time.Tim
 	return edits
 }
 
-// arrival is the claim of an approval that was not there before. One that names
-// a generation older than the intent is stale on arrival: it stays where a
-// person just wrote it, without effect (KR-05-35, KR-05-32).
+// arrival returns the claim of an approval that did not exist before. One that names a generation older than the
+// intent is stale on arrival: it stays where a person just wrote it, without effect (KR-05-35, KR-05-32).
 func arrival(e Entry, generation, intent int64, now time.Time) v1alpha1.Claim {
 	c := v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimOpen, Generation: cmp.Or(max(e.Generation, 0), generation), At: Stamp(now), Digest: e.Digest}
 	c.Reason = annotation.Cut(e.Reason, v1alpha1.MaxCauseName)
@@ -81,9 +76,8 @@ func arrival(e Entry, generation, intent int64, now time.Time) v1alpha1.Claim {
 	return c
 }
 
-// withdrawn drops records of approvals that were never used and are no longer
-// written. One that is stale counts as pruned: a request that is decided again
-// on its own result must not take what it pruned for withdrawn.
+// withdrawn drops records of approvals that were never used and are no longer written. One that is stale counts as
+// pruned: a request that is decided again on its own result must not treat the entries that it pruned as withdrawn.
 func (c Claims) withdrawn(written []Entry, intent int64, now time.Time) Claims {
 	out := make(Claims, 0, len(c))
 	for _, e := range c {
@@ -98,8 +92,8 @@ func (c Claims) withdrawn(written []Entry, intent int64, now time.Time) Claims {
 	return out
 }
 
-// Discard returns the edits that take out all approvals but the lasting ones, and the claims: they were given to an object
-// that is gone (KR-13-58).
+// Discard returns the edits that remove all approvals but the lasting ones, and the claims: they were given to an
+// object that has been deleted (KR-13-58).
 func Discard(annotations map[string]string) map[string]*string {
 	edits := Remove(annotations, func(e Entry) bool { return e.Mode != v1alpha1.ApprovalAlways })
 	if annotations[v1alpha1.AnnotationKeyClaims] != "" {
@@ -108,9 +102,8 @@ func Discard(annotations map[string]string) map[string]*string {
 	return edits
 }
 
-// Remove returns the edits that take the entries that drop selects out of a
-// parent's annotations, keeping the others as they are written, unknown fields
-// included. An empty approvals list goes altogether (KR-05-37).
+// Remove returns the edits that remove the entries that drop selects from a parent's annotations. The others stay as
+// they are written, unknown fields included. An empty approvals list is removed altogether (KR-05-37).
 func Remove(annotations map[string]string, drop func(Entry) bool) map[string]*string {
 	edits := map[string]*string{}
 	set := Parse(annotations)

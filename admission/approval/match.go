@@ -11,14 +11,13 @@ import (
 // child.
 type Query struct {
 	APIVersion, Kind, Name string
-	// Resource is the composition resource name; empty where there is none.
+	// Resource is the composition resource name; empty where the child has no such name.
 	Resource string
 	Relation v1alpha1.Relation
 	// Verbs wanted, for RelationExternal: all must be approved.
 	Verbs []v1alpha1.Verb
-	// Means returns the Verbs that a verb of an approval stands for, of the child's system;
-	// nil where each stands for itself. Default are those of an approval without any; nil
-	// for Update (KR-08-49).
+	// Means returns the Verbs that a verb of an approval means in the child's system; nil where each verb means itself.
+	// Default are those of an approval without verbs; nil for Update (KR-08-49).
 	Means   func(verb string) []v1alpha1.Verb
 	Default []v1alpha1.Verb
 	// Named: "*" is not one of these verbs, unless the approval has the digest. Of a
@@ -96,7 +95,7 @@ func (s Set) Spent(q Query) (Entry, bool) {
 	return first(s.Approvals, func(e Entry) bool { return fits(e.Approval, q) })
 }
 
-// lacks is what the votes of an approval lack (KR-14-03).
+// lacks returns a clause about the votes that an approval lacks (KR-14-03).
 func (s Set) lacks(e Entry, q Query) string {
 	switch {
 	case q.Lacks == nil:
@@ -109,7 +108,8 @@ func (s Set) lacks(e Entry, q Query) string {
 	return lacking
 }
 
-// votes for a difference: one of each user, of all approvals of exactly that which are not used.
+// votes returns the votes for a difference: one of each user, of all approvals of exactly that difference which are
+// not used.
 func (s Set) votes(q Query) []v1alpha1.Vote {
 	var out []v1alpha1.Vote
 	for _, e := range s.Approvals {
@@ -124,7 +124,8 @@ func (s Set) votes(q Query) []v1alpha1.Vote {
 	return out
 }
 
-// Tally the votes for a difference: who voted, and what is lacking, as a clause; nothing where no rule matches it.
+// Tally returns the votes for a difference, and a clause about the votes that are missing; both are empty where no
+// rule matches it.
 func (s Set) Tally(q Query) (votes []v1alpha1.Vote, lacking string) {
 	if q.Lacks == nil {
 		return nil, ""
@@ -143,13 +144,13 @@ func (s Set) Waits(q Query) bool {
 	return waits
 }
 
-// Lacking is what the votes for a difference lack, as in Tally.
+// Lacking returns a clause about the votes that are missing for a difference, as in Tally.
 func (s Set) Lacking(q Query) string {
 	_, lacking := s.Tally(q)
 	return lacking
 }
 
-// By are the users who gave the approval; nil where that is unknown.
+// By returns the votes of the users who gave the approval; nil where they are unknown.
 func (s Set) By(e Entry) []v1alpha1.Vote {
 	if c := s.Claims.Of(e.Content); c != nil {
 		return c.By
@@ -157,7 +158,8 @@ func (s Set) By(e Entry) []v1alpha1.Vote {
 	return nil
 }
 
-// by are the users who approved the difference by an entry, and where votes are counted by others.
+// by returns the votes of the users who approved the difference by an entry. Where votes are counted, it includes
+// those by other entries.
 func (s Set) by(e Entry, q Query) []v1alpha1.Vote {
 	if q.Lacks == nil {
 		return s.By(e)
@@ -165,9 +167,8 @@ func (s Set) by(e Entry, q Query) []v1alpha1.Vote {
 	return s.votes(q)
 }
 
-// UsedFor reports whether an approval of a difference was used up, and is not written on
-// the parent any more: an occurrence of the difference is another one, which Claims.Forget
-// makes possible to approve.
+// UsedFor reports whether an approval of a difference was used up, and is not written on the parent any more. An
+// occurrence of the difference is another one then, and Claims.Forget makes it possible to approve it.
 func (s Set) UsedFor(digest string) bool {
 	return len(s.Claims.Forget(digest, s.Approvals)) < len(s.Claims)
 }
@@ -209,7 +210,7 @@ func fits(a v1alpha1.Approval, q Query) bool {
 	return relation(q.Relation) != v1alpha1.RelationExternal || q.verbs(a.Verbs, !q.Named || a.Digest != "")
 }
 
-// relation with its default; "Child" is the shorthand of policies.
+// relation returns a relation with its default; "Child" is the shorthand of policies.
 func relation(r v1alpha1.Relation) v1alpha1.Relation {
 	if r == "" || r == "Child" {
 		return v1alpha1.RelationControllerChild
@@ -226,7 +227,7 @@ func (q Query) verbs(approved []v1alpha1.Verb, all bool) bool {
 	return !slices.ContainsFunc(q.Verbs, func(v v1alpha1.Verb) bool { return !slices.Contains(have, v) })
 }
 
-// meant by the verbs of an approval, but for "*".
+// meant returns the verbs that the verbs of an approval mean, without "*".
 func (q Query) meant(approved []v1alpha1.Verb) []v1alpha1.Verb {
 	switch {
 	case len(approved) == 0 && q.Default != nil:
@@ -245,8 +246,8 @@ func (q Query) meant(approved []v1alpha1.Verb) []v1alpha1.Verb {
 	return out
 }
 
-// named reports whether an entry names the child. A composition resource name goes
-// before the name, which is generated for most composed resources.
+// named reports whether an entry names the child. A composition resource name takes precedence over the name, which
+// is generated for most composed resources.
 func named(apiVersion, kind, name, resource string, q Query) bool {
 	switch {
 	case apiVersion != "" && apiVersion != "*" && apiVersion != q.APIVersion:
@@ -266,7 +267,7 @@ func (s Set) Rejected(q Query) (v1alpha1.Rejection, bool) {
 	})
 }
 
-// first element of a list that is wanted; the zero value and false for none.
+// first returns the first element of a list that is wanted; the zero value and false where no element is.
 func first[T any](list []T, wanted func(T) bool) (found T, ok bool) {
 	if i := slices.IndexFunc(list, wanted); i >= 0 {
 		return list[i], true

@@ -64,13 +64,14 @@ func Parse(annotations map[string]string) Set {
 	return s
 }
 
-// WithoutApprovals is the set without what allows something: what it forbids stays.
+// WithoutApprovals returns the set without approvals, which allow changes. Freezes and rejections, which forbid them,
+// stay.
 func (s Set) WithoutApprovals() Set {
 	s.Approvals = nil
 	return s
 }
 
-// read one annotation into the set, or a warning where it does not parse.
+// read adds one annotation to the set, or a warning where it does not parse.
 func (s *Set) read(key, value string) {
 	var err error
 	switch {
@@ -108,8 +109,8 @@ func (s *Set) read(key, value string) {
 	}
 }
 
-// Validate one user annotation that is about to be written. Keys that carry no
-// structure are always valid (KR-02-02).
+// Validate validates one user annotation that is about to be written. Keys that carry no structure are always valid
+// (KR-02-02).
 func Validate(key, value string) error {
 	if err := annotation.Fits(value, annotation.MaxUser); err != nil {
 		return err
@@ -138,7 +139,7 @@ func Validate(key, value string) error {
 	return err
 }
 
-// approvals of the annotation of that name, checked and with defaults.
+// approvals parses the value of the approvals annotation. The entries are validated and have their defaults.
 func approvals(value string) ([]Entry, error) {
 	list, raw, err := entries(value)
 	if err != nil {
@@ -159,7 +160,7 @@ func approvals(value string) ([]Entry, error) {
 	return out, nil
 }
 
-// entries of the annotation, and all of their fields; nil where all are known, as
+// entries returns the entries of the annotation, and all of their fields. raw is nil where all fields are known, as
 // they mostly are in JSON that programs write.
 func entries(value string) (list []v1alpha1.Approval, raw []map[string]any, err error) {
 	if err := annotation.Unmarshal(value, annotation.MaxUser, &list); err != nil {
@@ -174,7 +175,7 @@ func entries(value string) (list []v1alpha1.Approval, raw []map[string]any, err 
 // known fields of an approval.
 var known = fieldsOf(reflect.TypeFor[v1alpha1.Approval]())
 
-// fieldsOf a type in JSON.
+// fieldsOf returns the names of the fields of a type in JSON.
 func fieldsOf(t reflect.Type) sets.Set[string] {
 	out := sets.New[string]()
 	for f := range t.Fields() {
@@ -184,7 +185,7 @@ func fieldsOf(t reflect.Type) sets.Set[string] {
 	return out
 }
 
-// unknown fields of an entry: a ticket, for example.
+// unknown returns the unknown fields of an entry: a ticket, for example.
 func unknown(entry map[string]any) map[string]any {
 	out := map[string]any{}
 	for k, v := range entry {
@@ -195,7 +196,7 @@ func unknown(entry map[string]any) map[string]any {
 	return out
 }
 
-// checkApproval reports the first mistake of an entry.
+// checkApproval sets the defaults of an entry, and returns an error for its first mistake.
 func checkApproval(a *v1alpha1.Approval) error {
 	if a.Mode == "" {
 		a.Mode = v1alpha1.ApprovalOnce
@@ -302,8 +303,7 @@ func snooze(value string) (*v1alpha1.Snooze, error) {
 	return &n, nil
 }
 
-// object reads a JSON or YAML object, and nothing else: a bare word is valid
-// YAML but no object.
+// object reads a JSON or YAML object, and nothing else: a bare scalar is valid YAML but no object.
 func object(value string, into any) error {
 	raw, err := annotation.ToJSON(value, annotation.MaxUser)
 	if err != nil {
@@ -318,9 +318,8 @@ func object(value string, into any) error {
 // contentLength is the number of hex digits of the content hash of an approval.
 const contentLength = 16
 
-// content hash of an approval with its unknown fields: independent of the order of keys,
-// and of whether defaults are spelled out. With another ticket it is another approval
-// (KR-05-35).
+// content returns the content hash of an approval with its unknown fields. It is independent of the order of keys,
+// and of whether defaults are spelled out. With another ticket it is another approval (KR-05-35).
 func content(a v1alpha1.Approval, unknown map[string]any) string {
 	if a.Mode == "" {
 		a.Mode = v1alpha1.ApprovalOnce

@@ -11,17 +11,17 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Ballot is who makes a write that leaves approvals. nil casts no votes.
+// Ballot identifies the user of a write that leaves approvals. nil casts no votes.
 type Ballot struct {
-	// Vote that an approval which this write adds stands for, by the user of the request.
+	// Vote is what an approval that this write adds counts as: the vote of the user of the request.
 	Vote v1alpha1.Vote
 	// Person: the user is no machine.
 	Person bool
 	// Rules: there are ApprovalRules, so that several users may approve the same.
 	Rules bool
-	// Stored are the annotations before the write: what they have is no vote of this user.
+	// Stored are the annotations before the write: approvals in them are no vote of this user.
 	Stored map[string]string
-	// Author reports whether the user requested what an id approves; nil for nothing.
+	// Author reports whether the user requested the change that an id approves. A nil Author is false for every id.
 	Author func(id string) bool
 
 	stored *Set
@@ -39,8 +39,8 @@ type Voter struct {
 	Extra   map[string][]string
 }
 
-// Vote of the user, made via a field manager. named are the groups that ApprovalRules name: others are
-// not stored.
+// Vote returns the vote of the user, made via a field manager. named are the groups that ApprovalRules name: others
+// are not stored.
 func (u Voter) Vote(via string, named sets.Set[string], at time.Time) v1alpha1.Vote {
 	vote := v1alpha1.Vote{User: u.Name, Machine: u.Machine, At: Stamp(at), Via: via}
 	if of := u.Extra[extraOnBehalfOf]; len(of) > 0 {
@@ -55,8 +55,8 @@ func (u Voter) Vote(via string, named sets.Set[string], at time.Time) v1alpha1.V
 	return vote
 }
 
-// Refused is why a write must be refused that would add an approval to those that an object stores the
-// votes of; "" where it need not be. Votes of others are never dropped for new ones (KR-14-02).
+// Refused returns the reason why a write must be refused that would add an approval to those whose votes an object
+// stores; "" where it need not be refused. Votes of others are never dropped for new ones (KR-14-02).
 func (b *Ballot) Refused(annotations map[string]string) string {
 	set, open := Parse(annotations), 0
 	for _, c := range set.Claims {
@@ -100,13 +100,13 @@ func (b *Ballot) adds(e Entry) bool {
 	return !slices.ContainsFunc(b.stored.Approvals, same) && !slices.ContainsFunc(b.stored.Withdrawn, same)
 }
 
-// collecting reports whether votes for an approval are added to its claim: while it is not used, and while a gate is open by it, which may
-// need more votes than opened it (KR-14-62).
+// collecting reports whether votes for an approval are added to its claim. They are while it is not used, and while
+// it keeps a gate open: that may need more votes than opened it (KR-14-62).
 func collecting(c v1alpha1.Claim) bool {
 	return c.State == v1alpha1.ClaimOpen || c.State == v1alpha1.ClaimPending && c.Relation == v1alpha1.RelationExternal
 }
 
-// cast the vote that the write adds, in the claim of an approval that is not used: one of each user (KR-14-01).
+// cast adds the vote of the write to the claim of an approval that is not used: one of each user (KR-14-01).
 func (b *Ballot) cast(e Entry, c v1alpha1.Claim) v1alpha1.Claim {
 	if b == nil || b.Vote.User == "" || !collecting(c) || !b.adds(e) {
 		return c
@@ -123,7 +123,7 @@ func (b *Ballot) cast(e Entry, c v1alpha1.Claim) v1alpha1.Claim {
 	return c
 }
 
-// withdraw the vote of the user who makes the write; a vote of another user stays (KR-14-07).
+// withdraw removes the vote of the user who makes the write; a vote of another user stays (KR-14-07).
 func (b *Ballot) withdraw(e Entry, claims Claims) Claims {
 	if b == nil || !b.adds(e) {
 		return claims
@@ -141,9 +141,9 @@ func (b *Ballot) withdraw(e Entry, claims Claims) Claims {
 	return out
 }
 
-// Give a difference an approval with votes that were cast elsewhere, which the claims alone store (KR-14-56). The
-// approval must have a digest. One that was given before is not given again, also if it was used since. refused is why
-// there is no room for it; "" where there is.
+// Give adds an approval of a difference with votes that were cast elsewhere, which the claims alone store (KR-14-56).
+// The approval must have a digest. One that was given before is not given again, also if it was used since. refused
+// is the reason why there is no room for it; "" where there is.
 func (c Claims) Give(a v1alpha1.Approval, votes []v1alpha1.Vote, generation int64, now time.Time) (after Claims, refused string) {
 	if c.Given(a) != nil {
 		return c, ""
@@ -161,16 +161,17 @@ func (c Claims) Give(a v1alpha1.Approval, votes []v1alpha1.Vote, generation int6
 		Reason: annotation.Cut(a.Reason, v1alpha1.MaxCauseName), Mode: v1alpha1.ApprovalOnce, Votes: true, By: votes[:min(len(votes), v1alpha1.MaxVotes)]}), ""
 }
 
-// Given approval: its claim; nil where Give did not give it, or its record is gone.
+// Given returns the claim of an approval that Give gave; nil where Give did not give it, or its record has been
+// dropped.
 func (c Claims) Given(a v1alpha1.Approval) *v1alpha1.Claim { return c.Of(given(a)) }
 
-// given is the content of an approval that Give gives.
+// given returns the content hash of an approval that Give gives.
 func given(a v1alpha1.Approval) string {
 	a.Mode, a.Relation = v1alpha1.ApprovalOnce, v1alpha1.RelationControllerChild
 	return content(a, nil)
 }
 
-// voted are the approvals that the claims alone store.
+// voted returns the approvals that the claims alone store.
 func (c Claims) voted(written []Entry) []Entry {
 	var out []Entry
 	for _, e := range c {
@@ -183,8 +184,8 @@ func (c Claims) voted(written []Entry) []Entry {
 	return out
 }
 
-// Counted returns the edits that remove the annotations whose votes are stored, and those that withdrew
-// one: the same annotation by the next user is a change again (KR-14-02).
+// Counted returns the edits that remove the annotations whose votes are stored, and those that withdrew a vote: the
+// same annotation by the next user is a change again (KR-14-02).
 func Counted(annotations map[string]string) map[string]*string {
 	set := Parse(annotations)
 	return Remove(annotations, func(e Entry) bool {

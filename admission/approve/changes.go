@@ -10,7 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// ChangeOf the object, as ApprovalRules see it.
+// ChangeOf returns the change of the object in the form in which ApprovalRules are matched.
 func ChangeOf(ctx context.Context, f *facts.Facts) allowance.Change {
 	ref := f.Req.Ref()
 	return allowance.Change{Kind: ref.GroupKind(), Namespace: ref.Namespace, Name: ref.Name, Labels: f.Req.Stored().GetLabels(),
@@ -18,7 +18,8 @@ func ChangeOf(ctx context.Context, f *facts.Facts) allowance.Change {
 		Verbs: []v1alpha1.Verb{v1alpha1.Verb(f.Verb())}, Changes: f.Changes}
 }
 
-// namespaceLabels of an object; nil where they cannot be read, which does not make a rule match less (KR-14-23).
+// namespaceLabels returns the labels of a Namespace; nil where they cannot be read, which does not make a rule match
+// less (KR-14-23).
 func namespaceLabels(ctx context.Context, f *facts.Facts, name string) map[string]string {
 	if name == "" {
 		return nil
@@ -30,7 +31,7 @@ func namespaceLabels(ctx context.Context, f *facts.Facts, name string) map[strin
 	return ns.Labels
 }
 
-// Destroying external resources, as ApprovalRules see it.
+// Destroying returns the destruction of external resources in the form in which ApprovalRules are matched.
 func Destroying(ctx context.Context, f *facts.Facts, objects []*parent.State) []allowance.Change {
 	if !f.PolicySet().HasRules() {
 		return nil
@@ -44,8 +45,8 @@ func Destroying(ctx context.Context, f *facts.Facts, objects []*parent.State) []
 	return out
 }
 
-// ChangesInWindow rules that apply to changes without approvals: that of a managed resource is one of the object and, since it
-// opens the gate, one of its external resource (KR-14-21).
+// ChangesInWindow returns the changes for rules that apply to changes without approvals. The change of a managed
+// resource is one of the object and, since it opens the gate, one of its external resource (KR-14-21).
 func ChangesInWindow(ctx context.Context, f *facts.Facts, a v1alpha1.AppliesTo) []allowance.Change {
 	object := ChangeOf(ctx, f)
 	object.AppliesTo = a

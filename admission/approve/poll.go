@@ -14,15 +14,15 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Poll is what ApprovalRules require for changes that are approved together; nil where none matches.
+// Poll holds the requirements of ApprovalRules for changes that are approved together; nil where no rule matches.
 type Poll struct {
 	rules   allowance.Rules
 	authors []string
 	now     time.Time
 }
 
-// PollOf changes that are approved together: the rules that match any of them must be met (KR-14-03).
-// authors are those of the changes.
+// PollOf returns the Poll for changes that are approved together: the rules that match any of them must be met
+// (KR-14-03). authors are those of the changes.
 func PollOf(f *facts.Facts, changes []allowance.Change, authors func() []string) *Poll {
 	rules := RulesFor(f, changes)
 	if len(rules) == 0 {
@@ -31,7 +31,7 @@ func PollOf(f *facts.Facts, changes []allowance.Change, authors func() []string)
 	return &Poll{rules: rules, authors: authors(), now: f.Req.Time}
 }
 
-// RulesFor changes: those that match any of them.
+// RulesFor returns the rules that match any of the changes.
 func RulesFor(f *facts.Facts, changes []allowance.Change) allowance.Rules {
 	var rules allowance.Rules
 	for i := range changes {
@@ -44,7 +44,7 @@ func RulesFor(f *facts.Facts, changes []allowance.Change) allowance.Rules {
 	return rules
 }
 
-// RulesAbout an object: those that may match a change of it, or of its external resource.
+// RulesAbout returns the rules that may match a change of an object, or of its external resource.
 func RulesAbout(ctx context.Context, f *facts.Facts, o *unstructured.Unstructured) allowance.Rules {
 	if !f.PolicySet().HasRules() {
 		return nil
@@ -54,7 +54,7 @@ func RulesAbout(ctx context.Context, f *facts.Facts, o *unstructured.Unstructure
 	return f.PolicySet().About(&c)
 }
 
-// Lacks is approval.Query.Lacks.
+// Lacks returns the function for approval.Query.Lacks; nil for a nil Poll.
 func (p *Poll) Lacks() func([]v1alpha1.Vote) (string, bool) {
 	if p == nil {
 		return nil
@@ -62,7 +62,7 @@ func (p *Poll) Lacks() func([]v1alpha1.Vote) (string, bool) {
 	return func(votes []v1alpha1.Vote) (string, bool) { return p.rules.Lacks(votes, p.authors, p.now) }
 }
 
-// Needs are what the rules require, and what the votes lack by each (KR-14-18); nil for no rule.
+// Needs returns the needs of each rule, and what the votes lack by it (KR-14-18); nil where no rule matches.
 func (p *Poll) Needs(votes []v1alpha1.Vote) []allowance.Need {
 	if p == nil {
 		return nil
@@ -70,7 +70,8 @@ func (p *Poll) Needs(votes []v1alpha1.Vote) []allowance.Need {
 	return p.rules.Needs(votes, p.authors, p.now)
 }
 
-// Deleters are who initiated the object, and all who requested its deletion, which an id approves (KR-14-62).
+// Deleters returns the users who initiated the object, and all who requested the deletion that an id approves
+// (KR-14-62).
 func Deleters(f *facts.Facts, id string) []string {
 	out := trace.Authors(f.Req.Stored().GetAnnotations(), math.MaxInt64)
 	add := func(user string) {
@@ -87,7 +88,7 @@ func Deleters(f *facts.Facts, id string) []string {
 	return out
 }
 
-// Approvers as a trace has them (KR-14-10): without the groups, which are for the rules alone.
+// Approvers returns votes in the form of a trace (KR-14-10): without the groups, which are for the rules alone.
 func Approvers(votes []v1alpha1.Vote) []v1alpha1.Vote {
 	out := slices.Clone(votes)
 	for i := range out {

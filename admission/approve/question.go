@@ -48,13 +48,13 @@ func ByOwn(class outcome.Class, m approval.Match, id string) outcome.Verdict {
 	return v
 }
 
-// given approval, as the hop of a change has it.
+// given returns an approval in the form in which the hop of a change records it.
 func given(m approval.Match, id string) *v1alpha1.HopApproval {
 	return &v1alpha1.HopApproval{Content: m.Entry.Content, Mode: m.Entry.Mode, Digest: id, Reason: Bounded(m.Entry.Reason), By: Approvers(m.By)}
 }
 
-// Upgrade returns the verdict on a change that one of the UpgradeAllowances permits to a new build of the controller (KR-05-10);
-// the zero verdict for none.
+// Upgrade returns the verdict on a change that one of the UpgradeAllowances permits to a new build of the controller
+// (KR-05-10); the zero verdict where none does.
 func Upgrade(f *facts.Facts, class outcome.Class, candidates []*allowance.Upgrade, build allowance.Build, id string) outcome.Verdict {
 	q := allowance.UpgradeQuery{
 		Child: f.Req.Kind.GroupKind(), Inside: f.Inside(), Verb: f.Verb(), Details: f.Fields(), Labels: f.Req.Stored().GetLabels(),
@@ -73,9 +73,9 @@ func Upgrade(f *facts.Facts, class outcome.Class, candidates []*allowance.Upgrad
 	return outcome.Verdict{}
 }
 
-// Policy returns the verdict on a change that a rule of an ApprovalPolicy lets pass (KR-05-12); the zero verdict for none. The
-// warnings name rules that could not be evaluated. The query has what depends on the parent: OtherActor, Input, Parent, Intent and
-// Digest; Policy sets the rest.
+// Policy returns the verdict on a change that a rule of an ApprovalPolicy lets pass (KR-05-12); the zero verdict
+// where no rule does. The warnings name rules that could not be evaluated. The caller sets the fields of the query
+// that depend on the parent: OtherActor, Input, Parent, Intent and Digest; Policy sets the rest.
 func Policy(ctx context.Context, f *facts.Facts, class outcome.Class, q allowance.ExceptionQuery) (outcome.Verdict, []string) {
 	object := f.Desired.New
 	if f.Req.Operation == request.Delete {

@@ -10,10 +10,10 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Bounded to v1alpha1.MaxCauseName bytes of valid UTF-8.
+// Bounded cuts a name to v1alpha1.MaxCauseName bytes of valid UTF-8.
 func Bounded(name string) string { return annotation.Cut(name, v1alpha1.MaxCauseName) }
 
-// Use of an approval by this request.
+// Use returns the use of an approval by this request.
 func Use(f *facts.Facts, digest string) approval.Use {
 	ref := f.Req.Ref()
 	apiVersion, kind := ref.ToAPIVersionAndKind()
@@ -24,7 +24,7 @@ func Use(f *facts.Facts, digest string) approval.Use {
 	return approval.Use{Child: child, Digest: digest, User: f.ID(), Claim: f.Req.Claim(), Stale: settling.StaleClaims(f.Req.Time)}
 }
 
-// Claim an approval on its holder.
+// Claim returns the effect that claims an approval on its holder.
 func Claim(f *facts.Facts, holder *parent.State, set approval.Set, e approval.Entry, u approval.Use) *identity.ClaimEffect {
 	return identity.Claim(holder, set.Claims, e, u, f.Req.Time)
 }

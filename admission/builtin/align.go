@@ -19,11 +19,11 @@ const (
 	Shares Manager = "Shares"
 )
 
-// Align returns a manifest (want) as the API server returns it, if it stores it as it is, with have as what it
-// returns. What have has in another form is in that form, and what the API server does not store is left out: fields
-// that the kind does not have, zero values where these are none, stringData, status. Where the two differ, the manifest's value
-// stays. ok is false for a kind that is not built in: of that, metadata alone is aligned. Nothing is modified; the
-// result shares what is the same.
+// Align returns a manifest (want) in the form in which the API server returns it if it stores it unchanged; have is
+// what the API server returns. Values that have contains in another form are in that form. Values that the API server
+// does not store are left out: fields that the kind does not have, zero values where these mean that the field is not
+// set, stringData, status. Where the two differ, the manifest's value stays. ok is false for a kind that is not built
+// in: of that, metadata alone is aligned. Nothing is modified; the result shares equal values.
 func Align(want, have map[string]any, m Manager) (out map[string]any, ok bool) {
 	a := aligner{kind: kindOf(want), manager: m}
 	t := typeOf(want)
@@ -48,7 +48,7 @@ func kindOf(manifest map[string]any) string {
 	return kind
 }
 
-// value of a type as it is stored.
+// value returns a value of a type in the form in which it is stored.
 func (a aligner) value(f field, want, have any) any {
 	t := f.typ
 	for t.Kind() == reflect.Pointer {
@@ -74,7 +74,7 @@ func (a aligner) value(f field, want, have any) any {
 	return either(sameNumber, want, have)
 }
 
-// either is have, where it is the same.
+// either returns have where the two are the same, and want otherwise.
 func either(same func(a, b any) bool, want, have any) any {
 	if same(want, have) {
 		return have
@@ -82,7 +82,7 @@ func either(same func(a, b any) bool, want, have any) any {
 	return want
 }
 
-// object of a struct.
+// object returns an object, with a struct as its Go type, in the form in which it is stored.
 func (a aligner) object(t reflect.Type, want, have map[string]any) map[string]any {
 	fields := fieldsOf(t)
 	out := make(map[string]any, len(want))
@@ -107,7 +107,7 @@ func (a aligner) object(t reflect.Type, want, have map[string]any) map[string]an
 	return out
 }
 
-// entries of a map.
+// entries returns the entries of a map in the form in which they are stored.
 func (a aligner) entries(t reflect.Type, want, have map[string]any) map[string]any {
 	out := make(map[string]any, len(want))
 	for k, w := range want {
@@ -122,7 +122,8 @@ func (a aligner) entries(t reflect.Type, want, have map[string]any) map[string]a
 	return out
 }
 
-// list of items, in the order of want; of have, where its manager shares it.
+// list returns the items of a list in the form in which they are stored. They are in the order of want, or in that of
+// have where its manager shares the list.
 func (a aligner) list(f field, want, have []any) []any {
 	if a.kind == "Node" && f.key == "" {
 		f.key = "key" // of taints, which controllers add in any order
@@ -152,8 +153,8 @@ func (a aligner) list(f field, want, have []any) []any {
 	return shared
 }
 
-// partnerOf an item in a list: the first free one with the same key, or, where items have no
-// key, at the same place; -1 for none.
+// partnerOf returns the index of the partner of an item in a list: the first free item with the same key or, where
+// items have no key, the one at the same place; -1 where the item has no partner.
 func partnerOf(item any, have []any, taken []bool, i int, key string) int {
 	w, _ := item.(map[string]any) // a scalar has no key
 	id, keyed := w[key]

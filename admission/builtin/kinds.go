@@ -19,13 +19,15 @@ var defaulted = map[string]bool{
 	"timeoutSeconds": true, "type": true, "volumeName": true,
 }
 
-// assigned metadata is the API server's, and kubectl's copy of what was applied is not in what was applied.
+// assigned metadata is set by the API server. kubectl's copy of the applied manifest is not part of the manifest
+// either.
 var assigned = []string{"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields",
 	"resourceVersion", "selfLink", "uid"}
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// prepared is a manifest without what is never stored as it is written, in the form in which it is stored.
+// prepared returns a manifest without the fields that are never stored as they are written, in the form in which it
+// is stored.
 func (a aligner) prepared(want, have map[string]any) map[string]any {
 	out := maps.Clone(want)
 	delete(out, "status")
@@ -53,7 +55,7 @@ func (a aligner) prepared(want, have map[string]any) map[string]any {
 	return out
 }
 
-// written metadata of a manifest, without what is assigned; false where it has none.
+// written returns the metadata of a manifest without the assigned fields; false where it has no metadata.
 func written(manifest map[string]any) (metadata map[string]any, ok bool) {
 	if metadata, ok = manifest["metadata"].(map[string]any); !ok {
 		return nil, false
@@ -99,14 +101,14 @@ func prepareSecret(out, have map[string]any) {
 
 func has(m map[string]any, key string) bool { _, ok := m[key]; return ok }
 
-// sameEndpoints of two lists of subsets, which the API server groups in its own way.
+// sameEndpoints reports whether two lists of subsets are the same: the API server groups them in its own way.
 func sameEndpoints(a, b any) bool {
 	x, ok := endpoints(a)
 	y, both := endpoints(b)
 	return ok && both && maps.Equal(x, y)
 }
 
-// endpoints are the pairs of an address and a port; false for a value of another shape.
+// endpoints returns the pairs of an address and a port; false for a value of another shape.
 func endpoints(v any) (out map[string]bool, ok bool) {
 	list, ok := v.([]any)
 	if !ok {
@@ -132,7 +134,7 @@ func endpoints(v any) (out map[string]bool, ok bool) {
 	return out, true
 }
 
-// tcp is a port with its default protocol.
+// tcp returns a port with its default protocol.
 func tcp(port any) any {
 	p, ok := port.(map[string]any)
 	if !ok || p["protocol"] != nil && p["protocol"] != "" {
@@ -143,7 +145,7 @@ func tcp(port any) any {
 	return p
 }
 
-// text of a JSON value, which always marshals.
+// text returns the JSON of a value, which always marshals.
 func text(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// equals are the types whose values have several forms, with what compares two of
-// them. All others have one.
+// equals holds, for each type with values that have several forms, the function that compares two of them. All other
+// types have one form.
 var equals = map[reflect.Type]func(a, b any) bool{
 	reflect.TypeFor[resource.Quantity](): sameQuantity,
 	reflect.TypeFor[metav1.Duration]():   sameDuration,
@@ -41,7 +41,7 @@ func sameResource(a, b any) bool {
 	return x.Cmp(y) == 0
 }
 
-// quantity of a value: text, or a number as JSON writes it.
+// quantity returns the quantity of a value: text, or a number as JSON writes it.
 func quantity(v any) (q resource.Quantity, ok bool) {
 	text, ok := v.(string)
 	if !ok {
@@ -84,7 +84,7 @@ func sameTime(a, b any) bool {
 	return err == nil && s.Truncate(time.Second).Equal(t.Truncate(time.Second)) && (s.Nanosecond() == t.Nanosecond() || t.Nanosecond() == 0)
 }
 
-// sameBytes of two texts in base64: it may be broken into lines.
+// sameBytes reports whether two texts in base64 are the same: base64 may be broken into lines.
 func sameBytes(a, b any) bool {
 	x, y, ok := texts(a, b)
 	if !ok {
@@ -116,8 +116,8 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-// sameNumber of two numbers, as 3 and 3.0. Integers are not compared by way of
-// float64, which holds 53 bits.
+// sameNumber reports whether two numbers are the same, as 3 and 3.0 are. Integers are not compared by way of float64,
+// which holds 53 bits.
 func sameNumber(a, b any) bool {
 	x, ok := number(a)
 	y, both := number(b)

@@ -56,7 +56,7 @@ var types = sync.OnceValue(func() map[schema.GroupVersionKind]reflect.Type {
 	return s.AllKnownTypes()
 })
 
-// typeOf the kind of a manifest; nil for one that is not built in.
+// typeOf returns the Go type of the kind of a manifest; nil for a kind that is not built in.
 func typeOf(manifest map[string]any) reflect.Type {
 	apiVersion, _ := manifest["apiVersion"].(string)
 	kind, _ := manifest["kind"].(string)
@@ -69,7 +69,7 @@ func Has(manifest map[string]any) bool { return typeOf(manifest) != nil }
 // field of a Go type, as its JSON has it.
 type field struct {
 	typ reflect.Type
-	// pointer: a zero value is stored, and is another one than none.
+	// pointer: a zero value is stored, and differs from a field that is not set.
 	pointer bool
 	// key that identifies the items of a list; empty for none.
 	key string
@@ -79,7 +79,7 @@ type field struct {
 // reflect.Type. There are as many as built-in types.
 var fieldsCache sync.Map
 
-// fieldsOf a struct by their JSON names; those of embedded structs included.
+// fieldsOf returns the fields of a struct by their JSON names; those of embedded structs included.
 func fieldsOf(t reflect.Type) map[string]field {
 	if known, ok := fieldsCache.Load(t); ok {
 		return known.(map[string]field)

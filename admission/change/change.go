@@ -12,7 +12,7 @@ import (
 type Verb string
 
 const (
-	// Insert adds a field or an item that was not there.
+	// Insert adds a field or an item that did not exist.
 	Insert Verb = "Insert"
 	// Delete removes a field or an item.
 	Delete Verb = "Delete"
@@ -26,7 +26,7 @@ type Change struct {
 	// names are in brackets.
 	Path string
 	Verb Verb
-	// Old and New values as JSON types; nil where there is none.
+	// Old and New values as JSON types; nil where the field does not exist.
 	Old, New any
 	// Secret: the values are those of a Secret, or of one of SecretFields. Fields and ID replace them, and those of
 	// Secrets within values.
@@ -67,7 +67,7 @@ func Same(a, b any) bool {
 	return reflect.DeepEqual(a, b) || len(differ{unstored: true}.changes(map[string]any{"v": a}, map[string]any{"v": b})) == 0
 }
 
-// changes of two states, sorted by path.
+// changes returns the changes between two states, sorted by path.
 func (d differ) changes(old, new map[string]any) []Change {
 	d.at = make([]Segment, 0, 8)
 	d.maps(old, new)
@@ -89,7 +89,7 @@ type differ struct {
 	detail *detail
 }
 
-// Text of a path, as in Change.Path.
+// Text returns the text of a path, as in Change.Path.
 func Text(path []Segment) string {
 	out := make([]byte, 0, 64) // as long as most paths are
 	for _, s := range path {
@@ -102,7 +102,7 @@ func Text(path []Segment) string {
 	return string(out)
 }
 
-// found a change at the current place.
+// found records a change at the current place.
 func (d *differ) found(v Verb, old, new any) {
 	c := Change{Path: Text(d.at), Verb: v, Old: old, New: new}
 	if d.detail != nil {
@@ -143,8 +143,8 @@ func (d *differ) maps(old, new map[string]any) {
 	d.at = d.at[:top]
 }
 
-// markSecret the changes from the given one on, which are in a field of two objects, where these are Secrets
-// (KR-13-01). Details are not shown.
+// markSecret marks the changes from the given one on as secret, where they are in a field of two objects that holds
+// values of Secrets (KR-13-01). Details are not shown.
 func (d *differ) markSecret(field string, old, new map[string]any, from int) {
 	if d.detail != nil || len(d.out) <= from || !IsSecretField(old, field) && !IsSecretField(new, field) {
 		return
@@ -196,7 +196,7 @@ func (d *differ) values(old, new any) {
 	}
 }
 
-// absent values are no change against a field that is not there.
+// absent reports whether a value makes no change against a field that does not exist.
 func (d *differ) absent(v any) bool {
 	switch t := v.(type) {
 	case nil:
@@ -231,7 +231,7 @@ func (d *differ) equal(a, b any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// number makes 3 and 3.0 equal: JSON decoders disagree on them.
+// number returns a number as a float64, so that 3 and 3.0 are equal: JSON decoders disagree on them.
 func number(v any) (float64, bool) {
 	switch t := v.(type) {
 	case int64:
@@ -265,7 +265,7 @@ func plain(key string) bool {
 	return key != "" && !strings.ContainsAny(key, ".[]/ \t\"'*")
 }
 
-// Paths of changes, in their order.
+// Paths returns the paths of changes, in their order.
 func Paths(changes []Change) []string {
 	out := make([]string, 0, len(changes))
 	for _, c := range changes {
@@ -290,5 +290,5 @@ func Summary(changes []Change, max int) string {
 	return strings.Join(Paths(changes), ", ") + more
 }
 
-// canonical JSON: sorted keys, as encoding/json has it.
+// canonical returns the canonical JSON of a value: with sorted keys, as encoding/json writes it.
 func canonical(v any) json.RawMessage { return appendCanonical(nil, v) }

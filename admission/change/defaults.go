@@ -4,20 +4,21 @@ import "reflect"
 
 // Defaults of a kind's schema. nil has none. It is not modified once it is read.
 type Defaults struct {
-	// value is the default of this field; has is false for none.
+	// value is the default of this field; has is false where it has no default.
 	value any
 	has   bool
-	// fields by name; nil for none with defaults at or below them.
+	// fields by name; nil where no field has defaults at or below it.
 	fields map[string]*Defaults
-	// items of a list, or values of a map with arbitrary keys; nil for none.
+	// items of a list, or values of a map with arbitrary keys; nil where they have no defaults.
 	items *Defaults
 }
 
-// SchemaDefaults are the defaults of an openAPIV3Schema of a CRD's version; nil for none. The schema
-// itself is not kept, but for the values.
+// SchemaDefaults returns the defaults of an openAPIV3Schema of a CRD's version; nil where it has none. The schema
+// itself is not kept, except for the values.
 func SchemaDefaults(schema map[string]any) *Defaults { return readDefaults(schema, maxSchemaDepth) }
 
-// readDefaults of a part of a schema; nil where it has none, so that most of a large schema is not kept.
+// readDefaults reads the defaults of a part of a schema. It returns nil where the part has no defaults, so that most
+// of a large schema is not kept.
 func readDefaults(schema map[string]any, depth int) *Defaults {
 	if schema == nil || depth == 0 {
 		return nil
@@ -45,7 +46,7 @@ func readDefaults(schema map[string]any, depth int) *Defaults {
 	return d
 }
 
-// at a path below; nil where there are none.
+// at returns the defaults at a path below; nil where that has no defaults.
 func (d *Defaults) at(path []Segment) *Defaults {
 	for _, s := range path {
 		d = d.below(s.Key, s.Item)
@@ -63,9 +64,9 @@ func (d *Defaults) below(key string, item bool) *Defaults {
 	return d.items
 }
 
-// Fill reports whether a value at a path has no content of its own: it is the zero value of its type,
-// the default, or a map of nothing but such values. That is what a client whose types have fields that are
-// not optional adds to an object, with what the API server adds to that.
+// Fill reports whether a value at a path has no content of its own: it is the zero value of its type, the default, or
+// a map of only such values. A client with types that have required fields adds such values to an object, and the API
+// server adds defaults to them.
 func (d *Defaults) Fill(path []Segment, value any) bool { return d.at(path).fills(value) }
 
 func (d *Defaults) fills(value any) bool {

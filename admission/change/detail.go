@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Detail of a change: what policies look at.
+// Detail is a change in the form that policies are matched with.
 type Detail struct {
 	Change
 	// At is Path in its segments.
@@ -18,11 +18,10 @@ type detail struct {
 	out   []Detail
 }
 
-// Details of the changes that lead from one desired state to another, sorted by
-// path. Unlike Diff it compares lists of different length item by item:
-// items are matched by lists, nil for index alone, and one that comes or goes is
-// one change of its own; unstored as in Diff. The index of an item on
-// both sides is that in the new list; that of one that goes is that in the old.
+// Details returns the changes that lead from one desired state to another, sorted by path. Unlike Diff it compares
+// lists of different length item by item. Items are matched by lists, or by index alone where lists is nil. An item
+// that is added or removed is one change of its own; unstored is as in Diff. The index of an item on both sides is
+// that in the new list; that of a removed item is that in the old one.
 func Details(old, new map[string]any, lists Lists, unstored bool) []Detail {
 	d := differ{at: make([]Segment, 0, 8), unstored: unstored, detail: &detail{lists: lists}}
 	d.maps(old, new)
@@ -31,7 +30,7 @@ func Details(old, new map[string]any, lists Lists, unstored bool) []Detail {
 	return out
 }
 
-// items of two lists, matched.
+// items compares two lists item by item, after matching their items.
 func (d *differ) items(old, new []any) {
 	pairs := d.match(old, new)
 	matched := make([]bool, len(old))
@@ -55,8 +54,8 @@ func (d *differ) items(old, new []any) {
 	d.at = d.at[:top]
 }
 
-// match returns for each new item the index of the old one; -1 for none. Where items
-// cannot be identified, all of them are matched by index.
+// match returns for each new item the index of the old one; -1 where the item is new. Where items cannot be
+// identified, all of them are matched by index.
 func (d *differ) match(old, new []any) []int {
 	if d.detail.lists != nil {
 		if t := d.detail.lists.ListType(d.at); t.Set || len(t.Keys) > 0 {
@@ -77,8 +76,8 @@ func (d *differ) match(old, new []any) []int {
 	return pairs
 }
 
-// pairUp new identities with old ones: for each new one the index of the old one; -1
-// for none.
+// pairUp matches new identities with old ones. It returns for each new one the index of the old one; -1 where no old
+// one is the same.
 func pairUp(old, new []string) []int {
 	at := make(map[string]int, len(old))
 	for i, id := range old {
@@ -94,9 +93,9 @@ func pairUp(old, new []string) []int {
 	return pairs
 }
 
-// identities of the items of a list; ok is false where two are the same, or one
-// has none. Of several keys those that an item lacks count as absent, as a port
-// without protocol does, which the API server has not defaulted yet.
+// identities returns the identities of the items of a list; ok is false where two are the same, or one has none. Of
+// several keys those that an item lacks count as absent. A port without protocol is an example: the API server has
+// not defaulted it yet.
 func identities(items []any, t ListType) (out []string, ok bool) {
 	seen := make(map[string]bool, len(items))
 	for _, item := range items {
@@ -110,7 +109,7 @@ func identities(items []any, t ListType) (out []string, ok bool) {
 	return out, true
 }
 
-// identity of an item; ok is false where it has none.
+// identity returns the identity of an item; ok is false where it has none.
 func identity(item any, t ListType) (string, bool) {
 	if t.Set {
 		return string(canonical(item)), true
@@ -127,9 +126,8 @@ func identity(item any, t ListType) (string, bool) {
 	return string(canonical(key)), some
 }
 
-// Leaves of a change: where a map or list came or went, its fields and items
-// one by one, itself where it is no such value. visit returns false to stop,
-// and so does Leaves.
+// Leaves visits the leaves of a change. Where a map or list was added or removed, these are its fields and items one
+// by one; otherwise it is the changed field itself. visit returns false to stop, and so does Leaves.
 func (c Detail) Leaves(visit func(at []Segment) bool) bool {
 	value := c.New
 	if c.Verb == Delete {
@@ -141,8 +139,7 @@ func (c Detail) Leaves(visit func(at []Segment) bool) bool {
 	return leaves(value, c.At, visit)
 }
 
-// leaves of a value at a place, in the order of their paths. An empty map or list is
-// a leaf.
+// leaves visits the leaves of a value at a place, in the order of their paths. An empty map or list is a leaf.
 func leaves(value any, at []Segment, visit func([]Segment) bool) bool {
 	switch v := value.(type) {
 	case map[string]any:

@@ -12,20 +12,19 @@ import (
 // IDLength is the number of hex digits of a difference id.
 const IDLength = 16
 
-// Identity of an object in a difference id: what stays the same from one
-// replica, retry and adapter to the next. The name of a child that is to be
-// created is not known yet; Resource, its composition resource name, takes its place.
+// Identity identifies an object in a difference id, by fields that are the same in each replica, retry and adapter.
+// The name of a child that is to be created is not known yet; Resource, its composition resource name, takes its
+// place.
 type Identity struct {
 	APIVersion, Kind, Namespace, Name, Resource string
-	// External resource of a managed resource; empty for none, and part of no id then.
+	// External resource of a managed resource. Where it is empty, it is not part of the id.
 	External string `json:",omitempty"`
 }
 
-// ID of a difference: the first 16 hex digits of the SHA-256 over relation,
-// operation, parent, child and the canonical JSON of the changed paths with old
-// and new values (KR-10-02). The same difference has the same id everywhere. Values that
-// are secret are not part of it: with the rest of the input public, the id would be a hash
-// to test guesses by (KR-13-27).
+// ID returns the id of a difference: the first 16 hex digits of the SHA-256 over relation, operation, parent, child
+// and the canonical JSON of the changed paths with old and new values (KR-10-02). The same difference has the same id
+// everywhere. Values that are secret are not part of it: with the rest of the input public, the id would be a hash to
+// test guesses by (KR-13-27).
 func ID(relation v1alpha1.Relation, operation string, parent, child Identity, changes []Change) string {
 	buffer, _ := buffers.Get().(*[]byte)
 	raw := (*buffer)[:0]
@@ -50,7 +49,7 @@ func ID(relation v1alpha1.Relation, operation string, parent, child Identity, ch
 	return hex.EncodeToString(sum[:])[:IDLength]
 }
 
-// IsID reports whether a text has the form of an ID. A text that has not is never part of a command that is suggested.
+// IsID reports whether a text has the form of an ID. Any other text is never part of a command that is suggested.
 func IsID(s string) bool { return len(s) == IDLength && strings.Trim(s, "0123456789abcdef") == "" }
 
 // buffers for what is digested, of up to maxBuffer bytes.
@@ -58,7 +57,7 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 const maxBuffer = 16 * 1024
 
-// append the identity as JSON, with its fields in the order of the type.
+// append appends the identity as JSON, with its fields in the order of the type.
 func (i Identity) append(out []byte) []byte {
 	if i.External != "" {
 		return appendMembers(out, "APIVersion", i.APIVersion, "Kind", i.Kind, "Namespace", i.Namespace, "Name", i.Name, "Resource", i.Resource,
@@ -70,8 +69,8 @@ func (i Identity) append(out []byte) []byte {
 // maxValue is how many bytes of a value a report shows.
 const maxValue = 256
 
-// Fields of a report for changes, at most max of them. Values are cut to 256
-// bytes, and replaced where they are secret (KR-13-01).
+// Fields returns the fields of a report for changes, at most max of them. Values are cut to 256 bytes, and replaced
+// where they are secret (KR-13-01).
 func Fields(changes []Change, max int) []v1alpha1.FieldDifference {
 	if len(changes) > max {
 		changes = changes[:max]
@@ -85,7 +84,7 @@ func Fields(changes []Change, max int) []v1alpha1.FieldDifference {
 	return out
 }
 
-// shown is a value without what is secret in it.
+// shown returns a value with its secret parts replaced.
 func shown(v any, secret bool) any {
 	if secret {
 		return hide(v)
@@ -94,7 +93,7 @@ func shown(v any, secret bool) any {
 	return out
 }
 
-// text of a value in a report: JSON, and "" for none.
+// text returns the text of a value in a report: JSON, and "" for nil.
 func text(v any) string {
 	switch v {
 	case nil:

@@ -14,8 +14,7 @@ type indexNode struct {
 	marks uint8
 }
 
-// Add a pattern with its marks. The zero Pattern is not added: it matches
-// nothing.
+// Add adds a pattern with its marks. The zero Pattern is not added: it matches nothing.
 func (x *Index) Add(p Pattern, marks uint8) {
 	if len(p.segments) == 0 {
 		return
@@ -27,7 +26,7 @@ func (x *Index) Add(p Pattern, marks uint8) {
 	n.marks |= marks
 }
 
-// next node for a segment, made where it is missing.
+// next returns the next node for a segment. It makes the node where it is missing.
 func (n *indexNode) next(s patternSegment) *indexNode {
 	switch {
 	case s.any:

@@ -12,23 +12,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ListType is how the items of a list are identified.
+// ListType declares how the items of a list are identified.
 type ListType struct {
-	// Keys are the fields that identify an item of a list of maps; empty for
-	// none.
+	// Keys are the fields that identify an item of a list of maps; empty where the list has no keys.
 	Keys []string
 	// Set: items are identified by their value. Keys are empty then.
 	Set bool
 }
 
-// Lists knows the lists of a kind: the ListType of the list at a path; the zero
-// ListType where it has none, and items are identified by their index. It is
-// safe for concurrent use, and does not keep the path.
+// Lists returns the ListType of the list at a path, for the lists of a kind. It is the zero ListType where the list
+// has none, and items are identified by their index. It is safe for concurrent use, and does not keep the path.
 type Lists interface {
 	ListType(path []Segment) ListType
 }
 
-// builtinTypes by kind: those of Kubernetes' own whose desired state has lists.
+// builtinTypes are the Go types of Kubernetes' own kinds that have lists in their desired state, by kind.
 var builtinTypes = map[schema.GroupVersionKind]reflect.Type{
 	appsv1.SchemeGroupVersion.WithKind("Deployment"):                     reflect.TypeFor[appsv1.Deployment](),
 	appsv1.SchemeGroupVersion.WithKind("ReplicaSet"):                     reflect.TypeFor[appsv1.ReplicaSet](),
@@ -46,9 +44,8 @@ var builtinTypes = map[schema.GroupVersionKind]reflect.Type{
 	networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"):            reflect.TypeFor[networkingv1.NetworkPolicy](),
 }
 
-// BuiltinLists are the lists of a kind of Kubernetes' own, by the merge keys of
-// its strategic merge patches, which are struct tags of its Go type; nil for any
-// other kind.
+// BuiltinLists returns the lists of a kind of Kubernetes' own; nil for any other kind. Their keys are the merge keys
+// of its strategic merge patches, which are struct tags of its Go type.
 func BuiltinLists(gvk schema.GroupVersionKind) Lists {
 	t, ok := builtinTypes[gvk]
 	if !ok {
@@ -57,11 +54,10 @@ func BuiltinLists(gvk schema.GroupVersionKind) Lists {
 	return goType{t}
 }
 
-// goType is a Go type whose fields have the tags json, patchMergeKey and
-// patchStrategy.
+// goType is a Go type with fields that have the tags json, patchMergeKey and patchStrategy.
 type goType struct{ reflect.Type }
 
-// ListType of the list at a path.
+// ListType returns the ListType of the list at a path.
 func (g goType) ListType(path []Segment) ListType {
 	t, tag := g.Type, reflect.StructTag("")
 	for _, s := range path {
@@ -90,8 +86,7 @@ func (g goType) ListType(path []Segment) ListType {
 	return ListType{}
 }
 
-// jsonField is a field of a struct by its name in JSON, those of inlined structs
-// included.
+// jsonField returns a field of a struct by its name in JSON, those of inlined structs included.
 func jsonField(t reflect.Type, name string) (reflect.StructField, bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)

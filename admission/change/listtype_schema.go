@@ -2,9 +2,9 @@ package change
 
 // schemaNode is a part of a schema with lists of a ListType at or below it.
 type schemaNode struct {
-	// fields by name; nil for none with such lists.
+	// fields by name; nil where no field has such lists.
 	fields map[string]*schemaNode
-	// items of a list, or values of a map with arbitrary keys; nil for none.
+	// items of a list, or values of a map with arbitrary keys; nil where they have no such lists.
 	items *schemaNode
 	list  ListType
 }
@@ -12,9 +12,8 @@ type schemaNode struct {
 // maxSchemaDepth is how deep schemas are read; no real schema is as deep.
 const maxSchemaDepth = 64
 
-// SchemaLists are the lists of a version of a CRD by x-kubernetes-list-type and
-// x-kubernetes-list-map-keys of its openAPIV3Schema; nil where none has keys and
-// none is a set. The schema itself is not kept.
+// SchemaLists returns the lists of a version of a CRD by x-kubernetes-list-type and x-kubernetes-list-map-keys of its
+// openAPIV3Schema; nil where no list has keys and none is a set. The schema itself is not kept.
 func SchemaLists(schema map[string]any) Lists {
 	n := readSchema(schema, maxSchemaDepth)
 	if n == nil {
@@ -62,7 +61,7 @@ func readSchema(schema map[string]any, depth int) *schemaNode {
 	return n
 }
 
-// ListType of the list at a path.
+// ListType returns the ListType of the list at a path.
 func (n *schemaNode) ListType(path []Segment) ListType {
 	for _, s := range path {
 		if below, ok := n.fields[s.Key]; ok && !s.Item {

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// Leaf is a place at which two versions of an object differ, and what one of them wants there (KR-05-55).
+// Leaf is a place at which two versions of an object differ, and the value that one of them wants there (KR-05-55).
 type Leaf struct {
-	// Path as in Change.Path, except that an item of a list with merge keys has these in place of its index: they do
-	// not move when another item comes or goes.
+	// Path as in Change.Path, except that an item of a list with merge keys has these in place of its index: they do not
+	// change when another item is added or removed.
 	Path string
-	// Value is a digest of the wanted value: Removed for none, Hidden for a secret one.
+	// Value is a digest of the wanted value: Removed where the field is to be removed, Hidden for a secret one.
 	Value string
 }
 
 const (
 	// Removed is the Value of a leaf whose field is wanted to be gone.
 	Removed = "-"
-	// Hidden is the Value of a leaf with a secret value, of which a digest would be a hash to test guesses by (KR-13-27).
+	// Hidden is the Value of a leaf with a secret value: a digest of it would be a hash to test guesses by (KR-13-27).
 	Hidden = "*"
 	// valueLength is the number of hex digits of any other Value.
 	valueLength = 16
@@ -29,15 +29,15 @@ const (
 
 // Comparison of two versions of an object, leaf by leaf.
 type Comparison struct {
-	// Lists of the kind; nil where none has merge keys. A list without them is one leaf.
+	// Lists of the kind; nil where no list has merge keys. A list without them is one leaf.
 	Lists Lists
 	// Unstored as in Diff.
 	Unstored bool
-	// Secrets are the fields with secret values, beside those of Secrets.
+	// Secrets are the fields with secret values, in addition to those of Secrets.
 	Secrets SecretFields
 }
 
-// Leaves at which two versions of an object differ, sorted by path.
+// Leaves returns the leaves at which two versions of an object differ, sorted by path.
 func (c Comparison) Leaves(old, new map[string]any) []Leaf {
 	var out []Leaf
 	c.Part(old, new, func(l Leaf) bool {
@@ -48,15 +48,15 @@ func (c Comparison) Leaves(old, new map[string]any) []Leaf {
 	return out
 }
 
-// Part returns the new version of an object, with each leaf for which keep returns true as in the old one. What is
-// outside of the desired state is as in the new one. Where all leaves below a field are kept, or none is, the
+// Part returns the new version of an object, with each leaf for which keep returns true as in the old one. Fields
+// outside of the desired state are as in the new one. Where all leaves below a field are kept, or no leaf is, the
 // field is that of one version, byte for byte. No argument is modified; the result shares values with both.
 func (c Comparison) Part(old, new map[string]any, keep func(Leaf) bool) map[string]any {
 	p := parter{differ: differ{unstored: c.Unstored}, lists: c.Lists, secrets: c.Secrets.patterns(), keep: keep}
 	return p.objects(old, new)
 }
 
-// objects is Part of two versions of an object.
+// objects returns the Part of two versions of an object.
 func (p *parter) objects(old, new map[string]any) map[string]any {
 	out := maps.Clone(new)
 	if out == nil {
@@ -85,7 +85,7 @@ type place struct {
 	secret bool
 }
 
-// parter walks two versions of an object side by side. nil is no value.
+// parter walks two versions of an object side by side. A nil value does not exist.
 type parter struct {
 	differ
 	lists   Lists
@@ -93,7 +93,8 @@ type parter struct {
 	keep    func(Leaf) bool
 }
 
-// value at a place: kept reports whether leaves are as in the old version, passed whether others are as in the new one.
+// value merges the values at a place: kept reports whether leaves are as in the old version, passed whether others
+// are as in the new one.
 func (p *parter) value(at place, old, new any) (out any, kept, passed bool) {
 	if om, nm, ok := mapsOf(old, new); ok {
 		out, kept, passed = p.fields(at, om, nm, old, new)
@@ -120,7 +121,7 @@ func (p *parter) value(at place, old, new any) (out any, kept, passed bool) {
 	return new, false, true
 }
 
-// leaf at a place that wants a value.
+// leaf returns the leaf at a place that wants a value.
 func (p *parter) leaf(at place, value any) Leaf {
 	secret := at.secret
 	for _, pattern := range p.secrets {
@@ -136,7 +137,7 @@ func (p *parter) leaf(at place, value any) Leaf {
 	return Leaf{Path: at.path, Value: hex.EncodeToString(sum[:])[:valueLength]}
 }
 
-// fields of two maps, nil for one that does not exist.
+// fields merges two maps field by field; a map that does not exist is nil.
 func (p *parter) fields(at place, om, nm map[string]any, old, new any) (out any, kept, passed bool) {
 	var merged map[string]any
 	for _, k := range unionOf(om, nm) {
@@ -180,7 +181,8 @@ type keyed struct {
 	oldID, newID []string
 }
 
-// items of two lists with merge keys: those of the new one in their order, then what is kept of the old one.
+// items merges two lists with merge keys. It returns the items of the new one in their order, then those that are
+// kept of the old one.
 func (p *parter) items(at place, l keyed, old, new any) (out any, kept, passed bool) {
 	merged := make([]any, 0, len(l.new))
 	item := func(id string, index int, o, n any) {
@@ -207,7 +209,7 @@ func (p *parter) items(at place, l keyed, old, new any) (out any, kept, passed b
 	return choose(merged, old, new, kept, passed)
 }
 
-// choose one version where all leaves are of it, and else what is merged.
+// choose returns one of the two versions where all leaves are of it, and the merged value otherwise.
 func choose(merged, old, new any, kept, passed bool) (any, bool, bool) {
 	switch {
 	case !kept:
@@ -226,21 +228,22 @@ func (p *parter) same(a, b any) bool {
 	return len(differ{unstored: p.unstored}.changes(map[string]any{"v": a}, map[string]any{"v": b})) == 0
 }
 
-// mapsOf two values, of which one may not exist; false where there is another value, or no field.
+// mapsOf returns two values as maps, of which one may not exist; false where a value has another type, or both are
+// without fields.
 func mapsOf(old, new any) (o, n map[string]any, ok bool) {
 	o, oldOK := old.(map[string]any)
 	n, newOK := new.(map[string]any)
 	return o, n, (oldOK || old == nil) && (newOK || new == nil) && len(o)+len(n) > 0
 }
 
-// listsOf two values, of which one may not exist; false where there is another value.
+// listsOf returns two values as lists, of which one may not exist; false where a value has another type.
 func listsOf(old, new any) (o, n []any, ok bool) {
 	o, oldOK := old.([]any)
 	n, newOK := new.([]any)
 	return o, n, (oldOK || old == nil) && (newOK || new == nil)
 }
 
-// unionOf the keys of two maps, sorted.
+// unionOf returns the keys of two maps, sorted.
 func unionOf(a, b map[string]any) []string {
 	keys := slices.AppendSeq(make([]string, 0, len(a)+len(b)), maps.Keys(a))
 	for k := range b {
@@ -252,7 +255,7 @@ func unionOf(a, b map[string]any) []string {
 	return keys
 }
 
-// hidden reports whether a field holds what is secret of a Secret.
+// hidden reports whether a field holds secret values of a Secret.
 func hidden(field string, old, new map[string]any) bool {
 	return IsSecretField(old, field) || IsSecretField(new, field)
 }

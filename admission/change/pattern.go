@@ -66,8 +66,8 @@ func ParsePattern(text string) (Pattern, error) {
 	return p, nil
 }
 
-// PatternOf a path: it covers that path and what is below it. The key "*" is any
-// index or key. The zero Pattern for an empty path.
+// PatternOf returns the pattern of a path: it covers that path and everything below it. The key "*" is any index or
+// key. It returns the zero Pattern for an empty path.
 func PatternOf(path []Segment) Pattern {
 	if len(path) == 0 {
 		return Pattern{}
@@ -83,10 +83,9 @@ func PatternOf(path []Segment) Pattern {
 	return p
 }
 
-// SplitPath into its segments: the inverse of Text for keys without a closing
-// bracket. It accepts any text: periods separate names, brackets end with the
-// first one that closes them, or with the text; a number in brackets is an
-// index, anything else is a key. nil for the empty path.
+// SplitPath splits a path into its segments: the inverse of Text for keys without a closing bracket. It accepts any
+// text: periods separate names, brackets end with the first one that closes them, or with the text; a number in
+// brackets is an index, anything else is a key. It returns nil for the empty path.
 func SplitPath(path string) []Segment {
 	var out []Segment
 	for path != "" {
@@ -107,7 +106,7 @@ func SplitPath(path string) []Segment {
 	return out
 }
 
-// inBrackets is an index, written as Text writes it, or a key.
+// inBrackets returns the segment for a text in brackets: an index, written as Text writes it, or a key.
 func inBrackets(key string) Segment {
 	if n, err := strconv.Atoi(key); err == nil && n >= 0 && strconv.Itoa(n) == key {
 		return Segment{Index: n, Item: true}
@@ -115,7 +114,7 @@ func inBrackets(key string) Segment {
 	return Segment{Key: key}
 }
 
-// checkPattern refuses what Crossplane's parser lets pass.
+// checkPattern returns an error for mistakes that Crossplane's parser accepts.
 func checkPattern(text string) error {
 	for at := 0; at < len(text); {
 		open := strings.IndexByte(text[at:], '[')
@@ -138,7 +137,7 @@ func checkPattern(text string) error {
 	return nil
 }
 
-// checkName of fields outside of brackets: quotes are no part of any.
+// checkName validates the names of fields outside of brackets: no name has quotes.
 func checkName(names string, at int) error {
 	if i := strings.IndexAny(names, "'\" \t\r\n"); i >= 0 {
 		return fmt.Errorf("unexpected %q at position %d; keys that are no plain names must be in brackets", names[i], at+i)
@@ -146,7 +145,7 @@ func checkName(names string, at int) error {
 	return nil
 }
 
-// checkKey in brackets: quotes come in pairs around all of it.
+// checkKey validates a key in brackets: quotes come in pairs around all of it.
 func checkKey(key string, at int) error {
 	quoted := len(key) >= 2 && (key[0] == '\'' || key[0] == '"') && key[len(key)-1] == key[0]
 	inner := key
@@ -162,7 +161,7 @@ func checkKey(key string, at int) error {
 	return nil
 }
 
-// String is the pattern as it was written.
+// String returns the pattern as it was written.
 func (p Pattern) String() string { return p.text }
 
 // Wild reports whether the pattern has [*] anywhere, so that it can lead to more
@@ -178,8 +177,7 @@ func (p Pattern) Outside() bool {
 	return len(p.segments) > 0 && !p.segments[0].any && !p.segments[0].Item && outside[p.segments[0].Key]
 }
 
-// Head is the names at the beginning of the pattern, at most max: up to the
-// first index or [*].
+// Head returns the names at the beginning of the pattern, at most max: up to the first index or [*].
 func (p Pattern) Head(max int) []string {
 	var out []string
 	for _, s := range p.segments[:min(max, len(p.segments))] {
@@ -196,8 +194,7 @@ func (s patternSegment) is(at Segment) bool {
 	return s.any || s.Item == at.Item && s.Index == at.Index && s.Key == at.Key
 }
 
-// Covers reports whether a path is matched by the pattern or is below what the
-// pattern matches.
+// Covers reports whether a path is matched by the pattern or is below a path that the pattern matches.
 func (p Pattern) Covers(path []Segment) bool {
 	if len(p.segments) == 0 || len(p.segments) > len(path) {
 		return false
@@ -210,7 +207,7 @@ func (p Pattern) Covers(path []Segment) bool {
 	return true
 }
 
-// below reports whether what the pattern matches is below a path.
+// below reports whether the pattern matches paths below the given one.
 func (p Pattern) below(path []Segment) bool {
 	if len(p.segments) <= len(path) {
 		return false
@@ -223,9 +220,8 @@ func (p Pattern) below(path []Segment) bool {
 	return true
 }
 
-// Touches reports whether a change is one of what the pattern matches: at or
-// below it, or above it where the value that came or went holds it. field is
-// the concrete path of the first field that is, in its order, for traces.
+// Touches reports whether a change is one of a field that the pattern matches: at or below it, or above it where the
+// value that was added or removed holds it. field is the concrete path of the first such field, for traces.
 func (p Pattern) Touches(c Detail) (field string, ok bool) {
 	if p.Covers(c.At) {
 		return c.Path, true
@@ -247,8 +243,8 @@ type Found struct {
 	Value any
 }
 
-// Find the values in an object that the pattern leads to, in the order of their
-// paths. A field that is not there is not found; a null is.
+// Find returns the values in an object that the pattern leads to, in the order of their paths. A field that does not
+// exist is not found; a null is.
 func (p Pattern) Find(content map[string]any) []Found {
 	if len(p.segments) == 0 {
 		return nil
@@ -256,7 +252,7 @@ func (p Pattern) Find(content map[string]any) []Found {
 	return p.find(content, nil)
 }
 
-// find below a value at a place.
+// find returns the values that the pattern leads to below a value at a place.
 func (p Pattern) find(value any, at []Segment) []Found {
 	if len(p.segments) == 0 {
 		return []Found{{At: at, Value: value}}
@@ -286,7 +282,7 @@ func (p Pattern) find(value any, at []Segment) []Found {
 	return out
 }
 
-// extend a path by a segment, in a copy: siblings must not overwrite each other.
+// extend returns a path with another segment, as a copy: siblings must not overwrite each other.
 func extend(at []Segment, s Segment) []Segment {
 	return append(at[:len(at):len(at)], s)
 }

@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// Schema is which fields the objects of a kind can have. nil: that is not known, and any field
-// is possible. It is not modified and safe for concurrent use.
+// Schema holds the fields that objects of a kind can have. A nil Schema is not known, and any field is possible. It
+// is not modified and safe for concurrent use.
 type Schema struct {
 	root map[string]any
 	// components that $ref names, without the prefix; nil for the schema of a CRD.
@@ -15,7 +15,8 @@ type Schema struct {
 // refPrefix of a reference to a component.
 const refPrefix = "#/components/schemas/"
 
-// SchemaOf the openAPIV3Schema of a version of a CRD: the API server drops fields that it does not name. nil for none.
+// SchemaOf returns the Schema for the openAPIV3Schema of a version of a CRD: the API server drops fields that it does
+// not name. It returns nil for nil.
 func SchemaOf(openAPIV3Schema map[string]any) *Schema {
 	if openAPIV3Schema == nil {
 		return nil
@@ -23,8 +24,8 @@ func SchemaOf(openAPIV3Schema map[string]any) *Schema {
 	return &Schema{root: openAPIV3Schema}
 }
 
-// SchemaOfComponent is the schema of a built-in kind: one of the components of an OpenAPI v3 document. nil where it has
-// no such component.
+// SchemaOfComponent returns the schema of a built-in kind: one of the components of an OpenAPI v3 document. It
+// returns nil where the document has no such component.
 func SchemaOfComponent(components map[string]any, name string) *Schema {
 	root, _ := components[name].(map[string]any)
 	if root == nil {
@@ -49,7 +50,7 @@ func (s *Schema) Lacks(path []Segment) string {
 	return ""
 }
 
-// LacksPattern is Lacks for a pattern.
+// LacksPattern returns the same as Lacks, for a pattern.
 func (s *Schema) LacksPattern(p Pattern) string {
 	path := make([]Segment, 0, len(p.segments))
 	for _, at := range p.segments {
@@ -61,7 +62,8 @@ func (s *Schema) LacksPattern(p Pattern) string {
 	return s.Lacks(path)
 }
 
-// missing is how many segments are left from the first one on that a value of a schema cannot have; 0 for none.
+// missing returns the number of segments from the first one on that a value of a schema cannot have; 0 where it can
+// have all of them.
 func (s *Schema) missing(node map[string]any, path []Segment, depth int) int {
 	node = s.resolve(node)
 	if len(path) == 0 || node == nil || depth == 0 || node["x-kubernetes-preserve-unknown-fields"] == true {
@@ -88,7 +90,7 @@ func (s *Schema) missing(node map[string]any, path []Segment, depth int) int {
 	return fewest
 }
 
-// fields of a schema by a key, or all of them for any key.
+// fields returns the schemas of the fields with a key, or of all fields for any key.
 func (s *Schema) fields(node map[string]any, key string) []map[string]any {
 	var out []map[string]any
 	properties, _ := node["properties"].(map[string]any)
@@ -111,8 +113,8 @@ func (s *Schema) fields(node map[string]any, key string) []map[string]any {
 	return out
 }
 
-// open reports whether values may have fields that the schema does not name: those of built-in kinds, as a RawExtension, and
-// parts without a type.
+// open reports whether values may have fields that the schema does not name: those of built-in kinds, as a
+// RawExtension, and parts without a type.
 func (s *Schema) open(node map[string]any) bool {
 	_, typed := node["type"]
 	_, properties := node["properties"]
@@ -120,7 +122,8 @@ func (s *Schema) open(node map[string]any) bool {
 		node["x-kubernetes-embedded-resource"] == true
 }
 
-// resolve the reference of a schema. Documents have it alone, or as the only one of allOf.
+// resolve returns the schema that a reference leads to. Documents have a reference alone, or as the only one of
+// allOf.
 func (s *Schema) resolve(node map[string]any) map[string]any {
 	for range maxSchemaDepth {
 		ref, _ := node["$ref"].(string)

@@ -18,11 +18,12 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // secretManifest finds a manifest of a Secret in a string: YAML or JSON, also JSON within JSON.
 var secretManifest = regexp.MustCompile(`kind\\*["']?\s*:\s*\\*["']?Secret(List)?\b`)
 
-// SecretFields are the paths of fields with secret values, a pattern per line; empty for none (KR-13-26). The values
-// of Secrets are secret without it. It is a string, so that kinds that have it can be compared.
+// SecretFields are the paths of fields with secret values, a pattern per line; empty where no field is declared
+// (KR-13-26). The values of Secrets are secret without it. It is a string, so that kinds that have it can be
+// compared.
 type SecretFields string
 
-// SecretFieldsOf patterns. Those that do not parse are left out.
+// SecretFieldsOf returns the SecretFields with these patterns. Those that do not parse are left out.
 func SecretFieldsOf(paths ...string) SecretFields {
 	paths = slices.DeleteFunc(slices.Clone(paths), func(p string) bool {
 		_, err := ParsePattern(p)
@@ -32,7 +33,7 @@ func SecretFieldsOf(paths ...string) SecretFields {
 	return SecretFields(strings.Join(slices.Compact(paths), "\n"))
 }
 
-// And other fields.
+// And returns the union of these fields and others.
 func (f SecretFields) And(other SecretFields) SecretFields {
 	switch {
 	case other == "" || f == other:
@@ -43,7 +44,8 @@ func (f SecretFields) And(other SecretFields) SecretFields {
 	return SecretFieldsOf(append(strings.Split(string(f), "\n"), strings.Split(string(other), "\n")...)...)
 }
 
-// patterns of the fields. A desired field of an external resource is secret where the provider reports it, too.
+// patterns returns the patterns of the fields. A desired field of an external resource is secret where the provider
+// reports it, too.
 func (f SecretFields) patterns() []Pattern {
 	if f == "" {
 		return nil
@@ -59,7 +61,7 @@ func (f SecretFields) patterns() []Pattern {
 	return out
 }
 
-// withObserved is a path, and the one at which a provider reports the same field.
+// withObserved returns a path, and the one at which a provider reports the same field.
 func withObserved(path string) []string {
 	for _, desired := range []string{"spec.forProvider", "spec.initProvider"} {
 		if Under(path, desired) {
@@ -69,7 +71,7 @@ func withObserved(path string) []string {
 	return []string{path}
 }
 
-// Redact the fields in changes. The argument is not modified.
+// Redact replaces the values of the fields in changes. The argument is not modified.
 func (f SecretFields) Redact(changes []Change) []Change {
 	patterns := f.patterns()
 	if len(patterns) == 0 || len(changes) == 0 {
@@ -91,8 +93,8 @@ func (f SecretFields) Redact(changes []Change) []Change {
 	return changes
 }
 
-// RedactFields replaces the values of fields of a report that are one of these fields, or
-// may hold one: a value is text there, which may be cut. The argument is not modified.
+// RedactFields replaces the values in a report that are those of these fields, or may hold one: a value is text in a
+// report, which may be cut. The argument is not modified.
 func (f SecretFields) RedactFields(fields []v1alpha1.FieldDifference) []v1alpha1.FieldDifference {
 	patterns := f.patterns()
 	fields = slices.Clone(fields)
@@ -132,7 +134,7 @@ func (f SecretFields) RedactObject(content map[string]any) map[string]any {
 	return shown
 }
 
-// redactAt replaces what a pattern leads to below a value, in a copy.
+// redactAt replaces the values that a pattern leads to below a value, in a copy.
 func redactAt(value any, pattern []patternSegment) any {
 	if len(pattern) == 0 {
 		return hide(value)
@@ -145,7 +147,7 @@ func redactAt(value any, pattern []patternSegment) any {
 	})
 }
 
-// rebuilt is a map or list with each of its values replaced; another value as it is.
+// rebuilt returns a map or list with each of its values replaced; it returns any other value as it is.
 func rebuilt(value any, with func(Segment, any) any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -170,7 +172,7 @@ func rebuilt(value any, with func(Segment, any) any) any {
 	return value
 }
 
-// hide all values below a value, and itself; names of fields are shown.
+// hide replaces a value, or all values below a map or list; names of fields are shown.
 func hide(value any) any {
 	switch value.(type) {
 	case nil:
@@ -181,8 +183,8 @@ func hide(value any) any {
 	return redacted
 }
 
-// show a value without those of Secrets in it: manifests, lists of them, and texts that have one. It is the same
-// value where it has none.
+// show replaces the values of Secrets within a value: in manifests, lists of them, and texts that have one. It
+// returns the same value where it has no values of Secrets.
 func show(value any) (shown any, changed bool) {
 	switch v := value.(type) {
 	case string:
@@ -197,7 +199,7 @@ func show(value any) (shown any, changed bool) {
 	return value, false
 }
 
-// showMap of any object, or of a Secret.
+// showMap replaces the values of Secrets within an object; secret is true where the object is a Secret itself.
 func showMap(m map[string]any, secret bool) (any, bool) {
 	out := m
 	changed := false
@@ -224,7 +226,8 @@ func showMap(m map[string]any, secret bool) (any, bool) {
 	return out, changed
 }
 
-// showList of any values, or of Secrets, which may lack their kind.
+// showList replaces the values of Secrets within a list; secrets is true where all items are Secrets, which may lack
+// their kind.
 func showList(list []any, secrets bool) (any, bool) {
 	out := list
 	changed := false
@@ -249,24 +252,24 @@ func isSecret(m map[string]any) bool {
 	return m["kind"] == "Secret" && (m["apiVersion"] == "v1" || m["apiVersion"] == nil)
 }
 
-// isSecretData reports whether a field of a Secret has its values.
+// isSecretData reports whether a field of a Secret holds its values.
 func isSecretData(field string) bool { return field == "data" || field == "stringData" }
 
-// IsSecretField reports whether a field of a JSON object has values of Secrets, so that no difference at or below
-// it is shown: the object is a Secret, or a SecretList, whose items may lack their kind, or the field is the annotation
-// with kubectl's copy.
+// IsSecretField reports whether a field of a JSON object has values of Secrets, so that no difference at or below it
+// is shown. It has where the object is a Secret, or a SecretList with items that may lack their kind, or where the
+// field is the annotation with kubectl's copy.
 func IsSecretField(m map[string]any, field string) bool {
 	return isSecretData(field) && isSecret(m) || field == "items" && m["kind"] == "SecretList" || field == lastApplied
 }
 
-// SchemaSecrets are the fields that the openAPIV3Schema of a CRD declares as format: password.
+// SchemaSecrets returns the fields that the openAPIV3Schema of a CRD declares as format: password.
 func SchemaSecrets(schema map[string]any) SecretFields {
 	var found []string
 	passwords(schema, nil, maxSchemaDepth, &found)
 	return SecretFieldsOf(found...)
 }
 
-// passwords of a schema at a path.
+// passwords adds the fields of a schema at a path that are declared as format: password.
 func passwords(schema map[string]any, at []Segment, depth int, found *[]string) {
 	if schema == nil || depth == 0 {
 		return

@@ -35,7 +35,7 @@ func With(object map[string]any, difference []v1alpha1.FieldDifference) (out map
 	return out, true
 }
 
-// keysOf a path as Text writes it; nil for one that is not closed.
+// keysOf returns the keys of a path as Text writes it; nil for a path with a bracket that is not closed.
 func keysOf(text string) (out []string) {
 	for text != "" {
 		if rest, ok := strings.CutPrefix(text, "["); ok {
@@ -55,7 +55,7 @@ func keysOf(text string) (out []string) {
 	return out
 }
 
-// set a value at a path, or remove it.
+// set sets a value at a path, or removes it. It returns false where that is not possible.
 func set(in any, path []string, value any, remove bool) bool {
 	last := len(path) == 1
 	switch in := in.(type) {

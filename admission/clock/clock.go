@@ -30,21 +30,21 @@ type process struct {
 
 var here = &process{origin: local()}
 
-// Now is the time of the API server. It is safe for concurrent use.
+// Now returns the time of the API server. It is safe for concurrent use.
 func Now() time.Time { return here.now() }
 
-// Since is the time that has passed since a time by Now.
+// Since returns the time that has passed since a time by Now.
 func Since(t time.Time) time.Duration { return Now().Sub(t) }
 
-// Skew is how far the API server's clock is ahead of this machine's, negative if it is behind; known is false before
-// the first answer of an API server.
+// Skew returns how far the API server's clock is ahead of this machine's, negative if it is behind; known is false
+// before the first answer of an API server.
 func Skew() (skew time.Duration, known bool) { return here.skew() }
 
-// Observe an answer of the API server: the Date that it has, and the times by Local when its request was sent and when the answer
-// arrived. Answers that took long show little, and do no harm.
+// Observe records an answer of the API server: the Date that it has, and the times by Local when its request was sent
+// and when the answer arrived. Answers that took long show little, and do no harm.
 func Observe(date, sent, received time.Time) { here.observe(date, sent, received) }
 
-// Local is the time of this process, for Observe.
+// Local returns the time of this process, for Observe.
 func Local() time.Time { return here.local() }
 
 func (p *process) local() time.Time { return p.origin.Add(local().Sub(p.origin)) }
@@ -65,7 +65,8 @@ func (p *process) skew() (time.Duration, bool) {
 	return now.Round(0).Sub(machine), p.known
 }
 
-// offset within bounds: none where that is possible, so that clocks which agree stay as they are.
+// offset returns an offset within bounds. It is 0 where that is possible, so that clocks which agree stay as they
+// are.
 func (b bounds) offset() time.Duration {
 	if b.low <= 0 && b.high >= 0 {
 		return 0
@@ -73,9 +74,9 @@ func (b bounds) offset() time.Duration {
 	return b.low + (b.high-b.low)/2
 }
 
-// observe an answer. Between the sending and the arrival the API server's clock showed a time from date until a second later. What all
-// answers have in common bounds the offset; one that contradicts the others shows that a clock was set, or that another API server
-// answers, and counts alone.
+// observe records an answer. Between the sending and the arrival the API server's clock showed a time from date until
+// a second later. The offset is bounded by the intersection of all answers. An answer that contradicts the others
+// shows that a clock was set, or that another API server answers, and counts alone.
 func (p *process) observe(date, sent, received time.Time) {
 	next := bounds{low: date.Sub(received), high: date.Add(resolution).Sub(sent), at: received}
 	if next.low > next.high {

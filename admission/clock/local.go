@@ -2,5 +2,5 @@ package clock
 
 import "time"
 
-// local is the clock of this machine. Tests replace this file by one that is wrong (test/skew).
+// local returns the time by the clock of this machine. Tests replace this file by one that is wrong (test/skew).
 func local() time.Time { return time.Now() }

@@ -68,9 +68,9 @@ func (ev *decider) compositeDeletion() (outcome.Verdict, Finding, error) {
 	return v, d, nil
 }
 
-// orphaningDeletion decides about the deletion of a composite that deletes nothing of what
-// it composes (of a Claim, Crossplane deletes the composite). What is decided on the
-// composite does not apply to the managed resources afterwards (KR-13-61).
+// orphaningDeletion decides about the deletion of a composite that deletes none of its composed resources (of a
+// Claim, Crossplane deletes the composite). A freeze or rejection of the composite does not apply to the managed
+// resources afterwards (KR-13-61).
 func (ev *decider) orphaningDeletion(root *parent.State, below []*parent.State) outcome.Verdict {
 	if len(below) == 0 || ev.Mode != v1alpha1.ModeEnforce {
 		return outcome.Verdict{}
@@ -90,7 +90,7 @@ func (ev *decider) orphaningDeletion(root *parent.State, below []*parent.State) 
 	return outcome.Verdict{}
 }
 
-// unlisted is the verdict where the managed resources below cannot be listed.
+// unlisted returns the verdict where the managed resources below cannot be listed.
 func (ev *decider) unlisted(root *parent.State, err error) outcome.Verdict {
 	if ev.Mode == v1alpha1.ModeLog {
 		ev.warnings.Add(fmt.Sprintf("cannot list the managed resources below %s: %v", identity.Describe(root.Ref), err))
@@ -100,8 +100,8 @@ func (ev *decider) unlisted(root *parent.State, err error) outcome.Verdict {
 		Why: fmt.Sprintf("the managed resources below it cannot be read: %v", err), Next: "Try again."})
 }
 
-// blocks reports whether a managed resource below prevents the deletion: it would
-// be orphaned, and its mode is enforce or our mask is still there.
+// blocks reports whether a managed resource below prevents the deletion: it would be orphaned, and its mode is
+// enforce or Kausality's mask still withholds Delete.
 func (ev *decider) blocks(mr *parent.State) (bool, error) {
 	mode, invalid, err := ev.ModeOf(ev.ctx, mr.Annotations[v1alpha1.AnnotationKeyMode], mr.Namespace, ev.World.Settings(mr.Ref, mr.Labels))
 	if err != nil {
@@ -111,9 +111,9 @@ func (ev *decider) blocks(mr *parent.State) (bool, error) {
 	return (mode == v1alpha1.ModeEnforce || gating.WithholdsDelete(mr)) && gating.WouldOrphan(mr) != "", nil
 }
 
-// retargetedBelow decides about a managed resource below a composite that is deleted,
-// which represents another external resource than when its gate was last opened or
-// closed: an approval of the whole is not about that one (KR-13-18).
+// retargetedBelow decides about a managed resource, below a composite that is deleted, which represents another
+// external resource than when its gate was last opened or closed. An approval of the whole does not apply to that
+// resource (KR-13-18).
 func (ev *decider) retargetedBelow(root *parent.State, blocked []*parent.State) (outcome.Verdict, Finding, bool) {
 	i := slices.IndexFunc(blocked, gating.Retargeted)
 	if i < 0 {

@@ -23,14 +23,14 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Finding of what an object represents outside the cluster, as far as it is decided without the rest
-// of the table. The zero deletion is none.
+// Finding is the decision about the external resources that an object represents, as far as it is made without the
+// rest of the table. The zero Finding is no decision.
 type Finding struct {
-	// Id that approves it; empty where nothing would be destroyed or orphaned.
+	// Id that approves it; empty where no external resource would be destroyed or orphaned.
 	Id string
 	// approved: an approval was found, and the gate is open already.
 	Approved bool
-	// Claim of that approval; nil for none.
+	// Claim of that approval; nil where it needs none.
 	Claim *identity.ClaimEffect
 	// Report and suggestion where the mode let it pass.
 	Report     *outcome.Report
@@ -50,9 +50,8 @@ type decider struct {
 	warnings *outcome.Warnings
 }
 
-// Decide decides about what the object represents outside the cluster,
-// or below it: no external resource is orphaned or destroyed without a request for
-// that, by any user (docs/specification.md, section 8) (KR-05-00).
+// Decide decides about the external resources that the object, or objects below it, represent: no external resource
+// is orphaned or destroyed without a request for that, by any user (docs/specification.md, section 8) (KR-05-00).
 func Decide(ctx context.Context, f *facts.Facts, live bool, w *outcome.Warnings) (outcome.Verdict, Finding, error) {
 	if f.Req.Operation == request.Create || f.Req.Subresource != "" {
 		return outcome.Verdict{}, Finding{}, nil
@@ -127,8 +126,7 @@ func (ev *decider) managedDeletion() (outcome.Verdict, Finding) {
 	return ev.blockedDeletion(j)
 }
 
-// blockedDeletion refuses, unless the deletion is approved and the gate is open, or
-// the mode is log.
+// blockedDeletion refuses a deletion, unless it is approved and the gate is open, or the mode is log.
 func (ev *decider) blockedDeletion(j judgement) (outcome.Verdict, Finding) {
 	d := Finding{Id: j.id, Cached: j.cached}
 	kind := ev.KindOf(j.holder)
@@ -169,8 +167,9 @@ func (ev *decider) blockedDeletion(j judgement) (outcome.Verdict, Finding) {
 	return j.inMode(v), d
 }
 
-// settles reports whether the approval of a deletion, or what stops it, decides about it, whatever gates are open: where the provider deletes with the
-// present policies, and where it does nothing at present, so that the approval is used once it goes on (KR-13-66).
+// settles reports whether the approval of a deletion, or a freeze or rejection of it, decides about it regardless of
+// the gates that are open. It does where the provider deletes with the present policies. It also does where the
+// provider does nothing at present, so that the approval is used once it continues (KR-13-66).
 func (ev *decider) settles(j judgement, m approval.Match, approved, voted bool, d *Finding) (outcome.Verdict, bool) {
 	if approved && ev.Kind.ManagementPolicies && mask.Gives(j.object.ManagementPolicies, v1alpha1.VerbDelete) {
 		if d.Approved = true; m.NeedsClaim() && (j.whole == "" || m.Entry.Digest != j.whole) { // that of the whole ends with the holder
@@ -189,8 +188,8 @@ func (ev *decider) settles(j judgement, m approval.Match, approved, voted bool, 
 	return outcome.Verdict{}, paused
 }
 
-// withWhole adds the id of the deletion of the holder with all below it, which approves that of the object, too, where its gate does not show
-// that by being open.
+// withWhole adds the id of the deletion of the holder with everything below it. That id also approves the deletion of
+// the object, where an open gate does not show it already.
 func withWhole(ev *decider, j *judgement) error {
 	if j.holder.UID == j.object.UID || j.holder.Role == parent.RoleNone || !j.set.Exact() {
 		return nil
@@ -205,8 +204,8 @@ func withWhole(ev *decider, j *judgement) error {
 	return nil
 }
 
-// stops is the refusal by a freeze or rejection that keeps the gates closed for an
-// approved deletion; nil for none.
+// stops returns the refusal by a freeze or rejection that keeps the gates closed for an approved deletion; nil where
+// there is no such freeze or rejection.
 func (ev *decider) stops(j judgement) *outcome.Refusal {
 	freeze, err := ev.FreezeOf(ev.ctx, j.holder, ev.live)
 	var r outcome.Refusal
@@ -223,9 +222,8 @@ func (ev *decider) stops(j judgement) *outcome.Refusal {
 	return &r
 }
 
-// governor is the kind whose policies apply to a managed resource below what is
-// deleted: that of the object itself, or of the managed resource's own parent
-// where no policy targets the object's kind.
+// governor returns the kind whose policies apply to a managed resource below the deleted object. It is the kind of
+// the object itself or, where no policy targets that, the kind of the managed resource's own parent.
 func governor(f *facts.Facts, root, mr *parent.State) schema.GroupKind {
 	if len(f.PolicySet().Of(root.GroupKind())) > 0 || mr.Parent.Name == "" {
 		return root.GroupKind()

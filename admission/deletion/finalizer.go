@@ -14,9 +14,9 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// KeepFinalizer refuses to remove the finalizer by which a provider deletes the external
-// resource, unless that is to be left behind (KR-13-53). A controller that may
-// update the status may remove it, as providers do when they have finished.
+// KeepFinalizer refuses to remove the finalizer by which a provider deletes the external resource, unless the
+// external resource is to be left behind (KR-13-53). A controller that may update the status may remove it, as
+// providers do when they have finished.
 func KeepFinalizer(ctx context.Context, f *facts.Facts, w *outcome.Warnings) (outcome.Verdict, error) {
 	req := f.Req
 	if req.Operation != request.Update || req.Subresource != "" || !f.Kind.ManagementPolicies || req.Actor != request.ActorUnknown ||

@@ -46,9 +46,9 @@ func (ev *decider) foreignDeletion(what external.Destruction) (outcome.Verdict, 
 	return outcome.Refuse(ev.Facts, outcome.ClassNone, r), d
 }
 
-// policyDestroys reports whether section deleting of a policy allows what the deletion
-// destroys, by an External verb of the object's system: its parent is being deleted
-// (KR-06-12, KR-08-50). A missing parent is no evidence that it was deleted.
+// policyDestroys reports whether section deleting of a policy allows the destruction, by an External verb of the
+// object's system: its parent is being deleted (KR-06-12, KR-08-50). A missing parent is no evidence that it was
+// deleted.
 func (ev *decider) policyDestroys() bool {
 	if !ev.HasParent {
 		return false
@@ -60,8 +60,8 @@ func (ev *decider) policyDestroys() bool {
 	return ev.PolicySet().ExternalDeletion(ev.ParentRef.GroupKind(), ev.Req.Kind.GroupKind()) == allowance.DeletionAllowed
 }
 
-// holderFor is where approvals of the deletion of an object are read: its parent where that
-// exists and is guarded, else the object itself. cached: the parent was read from a cache.
+// holderFor returns the object on which approvals of the deletion of an object are read: its parent where that exists
+// and is guarded, otherwise the object itself. cached is true where the parent was read from a cache.
 func (ev *decider) holderFor(o *parent.State) (holder *parent.State, cached bool) {
 	if !ev.HasParent {
 		return o, false
@@ -76,9 +76,8 @@ func (ev *decider) holderFor(o *parent.State) (holder *parent.State, cached bool
 	return p, !ev.live
 }
 
-// destructionApproved reports whether the object's own approvals or its parent's
-// allow the deletion, by Crossplane's verb or the system's, with the claim of a
-// once approval.
+// destructionApproved reports whether the object's own approvals or its parent's allow the deletion, by Crossplane's
+// verb or the system's. It also returns the claim of a once approval.
 func destructionApproved(ctx context.Context, f *facts.Facts, j judgement, verb v1alpha1.Verb) (bool, *identity.ClaimEffect) {
 	apiVersion, kind := j.object.ToAPIVersionAndKind()
 	hop, _ := trace.Intent(j.holder)

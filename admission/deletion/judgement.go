@@ -12,7 +12,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// judgement of a deletion: what would be orphaned, and who may approve it.
+// judgement of a deletion: the resources that would be orphaned, and the holder of approvals for it.
 type judgement struct {
 	// holder of approvals; object that is deleted.
 	holder, object *parent.State
@@ -26,8 +26,8 @@ type judgement struct {
 	why string
 	// blocked managed resources.
 	blocked []*parent.State
-	// terminating: it is being deleted already, and now changed so that its provider deletes
-	// what it would not have deleted.
+	// terminating: it is being deleted already, and is now changed so that its provider deletes an external resource
+	// that it would not have deleted.
 	terminating bool
 	// byPolicy: an AllowancePolicy allows it.
 	byPolicy bool
@@ -35,14 +35,14 @@ type judgement struct {
 	cached   bool
 }
 
-// judge a deletion of an object whose approvals are on a holder, which may be the object
+// judge returns the judgement of a deletion of an object. Its approvals are on a holder, which may be the object
 // itself. The id is that of the holder, also where the object's own approvals are read.
 func judge(f *facts.Facts, holder, object *parent.State, why string) judgement {
 	return judgement{holder: holder, object: object, set: approval.ParseAt(holder.Annotations, f.Req.Time),
 		id: identity.DeletionID(holder, object), why: why}
 }
 
-// digests of the approvals that count.
+// digests returns the digests of the approvals that count.
 func (j judgement) digests() []string {
 	if j.whole != "" {
 		return []string{j.id, j.whole}
@@ -50,14 +50,14 @@ func (j judgement) digests() []string {
 	return []string{j.id}
 }
 
-// paused reports whether the providers of all that is blocked do nothing at present: the deletion waits until its author lets them go on,
-// and no gate opens before.
+// paused reports whether the providers of all blocked managed resources do nothing at present: the deletion waits
+// until its author lets them continue, and no gate opens before.
 func (j judgement) paused() bool {
 	return len(j.blocked) > 0 && !slices.ContainsFunc(j.blocked, func(mr *parent.State) bool { return !gating.PausedByPolicies(mr) })
 }
 
-// inMode is a verdict in the mode of the judgement: a managed resource below that
-// enforces decides for the whole deletion.
+// inMode returns a verdict in the mode of the judgement: a managed resource below that enforces decides for the whole
+// deletion.
 func (j judgement) inMode(v outcome.Verdict) outcome.Verdict {
 	v.Mode = j.mode
 	return v

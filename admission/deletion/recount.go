@@ -13,8 +13,9 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// recount the votes by which gates are open for Delete, at the deletion that destroys what is behind them: the user who requests it was no
-// author when they were counted (KR-14-62). root is what is deleted.
+// recount counts the votes again by which gates are open for Delete, at the deletion that destroys the external
+// resources behind them: the user who requests it was no author when they were counted (KR-14-62). root is the
+// deleted object.
 func (ev *decider) recount(root *parent.State, below []*parent.State) (outcome.Verdict, Finding) {
 	if !ev.PolicySet().HasRules() {
 		return outcome.Verdict{}, Finding{}

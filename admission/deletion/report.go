@@ -11,7 +11,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// deletionReport of a deletion that would orphan or destroy an external resource.
+// deletionReport returns the report of a deletion that would orphan or destroy an external resource.
 func deletionReport(f *facts.Facts, j judgement) *outcome.Report {
 	cause := "deletion"
 	if u := f.Req.User.Name; u != "" {
@@ -24,7 +24,7 @@ func deletionReport(f *facts.Facts, j judgement) *outcome.Report {
 	return report
 }
 
-// destructionReport of a deletion with a cause, on the holder of the approvals.
+// destructionReport returns the report of a deletion with a cause, on the holder of the approvals.
 func destructionReport(f *facts.Facts, j judgement, cause string) *outcome.Report {
 	intent, _ := trace.Intent(j.holder)
 	return outcome.ReportOf(f, v1alpha1.DriftSpec{

@@ -10,10 +10,9 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 )
 
-// terminatingDeletion decides about a change of a managed resource that is being
-// deleted, after which its provider deletes what it would not have deleted before: what
-// was approved, if anything, is not that deletion. The approval is used by the change itself,
-// no gate opens before.
+// terminatingDeletion decides about a change of a managed resource that is being deleted, after which its provider
+// deletes an external resource that it would not have deleted before. If anything was approved, it is not that
+// deletion. The approval is used by the change itself, and no gate opens before.
 func (ev *decider) terminatingDeletion() (outcome.Verdict, Finding, error) {
 	was, mr := parent.Sum(ev.Req.OldObject, ev.Kind.Role), parent.Sum(ev.Req.Object, ev.Kind.Role)
 	var why string

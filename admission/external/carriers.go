@@ -9,9 +9,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/verb"
 )
 
-// TakesTags reports whether provenance may go into spec.forProvider.tags of a
-// managed resource: it is one of AWS (s3.aws.upbound.io, s3.aws.m.upbound.io,
-// s3.aws.crossplane.io), and one of the given forProviders, as it is or is
+// TakesTags reports whether provenance may be written to spec.forProvider.tags of a managed resource: it is one of
+// AWS (s3.aws.upbound.io, s3.aws.m.upbound.io, s3.aws.crossplane.io), and one of the given forProviders, stored or
 // wanted, has tags that are a map. A kind without tags would refuse them.
 func TakesTags(gk schema.GroupKind, forProviders ...map[string]any) bool {
 	if !slices.Contains(strings.Split(gk.Group, "."), "aws") {
@@ -23,6 +22,5 @@ func TakesTags(gk schema.GroupKind, forProviders ...map[string]any) bool {
 	})
 }
 
-// TakesEnv reports whether objects are Terraform or OpenTofu Workspaces, whose
-// spec.forProvider.env a run is given.
+// TakesEnv reports whether objects are Terraform or OpenTofu Workspaces, which pass spec.forProvider.env to a run.
 func TakesEnv(gk schema.GroupKind) bool { return verb.IsWorkspace(gk) }

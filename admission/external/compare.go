@@ -10,15 +10,14 @@ import (
 
 const (
 	forProvider = "spec.forProvider"
-	// Exists is the path of the difference between an external resource that
-	// should exist and one that is gone.
+	// Exists is the path of the difference between an external resource that should exist and one that does not.
 	Exists = "exists"
-	// Unknown is the path of what nothing that can be compared shows.
+	// Unknown is the path of a difference that no comparable field shows.
 	Unknown = "unknown"
 )
 
-// SyncedMessage is the message of an object's Synced condition where that is not
-// True; "" where it is, and where there is none.
+// SyncedMessage returns the message of an object's Synced condition where that is not True; "" where it is, and where
+// there is no such condition.
 func SyncedMessage(content map[string]any) string {
 	status, _ := content["status"].(map[string]any)
 	list, _ := status["conditions"].([]any) // a status of another shape has none
@@ -47,12 +46,11 @@ func Comparable(content map[string]any) bool {
 	return false
 }
 
-// Difference between the external resource and its desired state: from the
-// observed values (Old, atProvider) to those that an approval would lead to (New,
-// forProvider). Only fields that both have are compared; a field that only one
-// side has is a default, a reference or an output. Where nothing can be compared,
-// what atProvider shows is compared with what it showed when the gate had closed
-// (KR-08-47). Sorted by path (KR-08-21).
+// Difference returns the difference between the external resource and its desired state: from the observed values
+// (Old, atProvider) to those that an approval would lead to (New, forProvider). Only fields that both have are
+// compared; a field that only one side has is a default, a reference or an output. Where nothing can be compared, the
+// fields of atProvider that are Shown are compared with those recorded when the gate had closed (KR-08-47). The
+// changes are sorted by path (KR-08-21).
 func Difference(content map[string]any) []change.Change {
 	want, ok := at(content, "spec", "forProvider")
 	if !ok {
@@ -69,7 +67,7 @@ func Difference(content map[string]any) []change.Change {
 	return c.out
 }
 
-// at returns the map at a path; false where there is none, or a value of another type.
+// at returns the map at a path; false where there is no map.
 func at(content map[string]any, keys ...string) (map[string]any, bool) {
 	for _, k := range keys {
 		next, ok := content[k].(map[string]any)
@@ -109,7 +107,7 @@ func (c *comparer) maps(path string, want, have map[string]any) {
 	}
 }
 
-// field of two maps, which may be a manifest of Kubernetes.
+// field compares a field of two maps, which may be a manifest of Kubernetes.
 func (c *comparer) field(path, key string, want, have any) {
 	inner := *c
 	inner.out = nil
@@ -173,8 +171,7 @@ func (c *comparer) byKey(path string, want, have []any) bool {
 	return false
 }
 
-// byKey are the elements of a list by their key, nil where one has none or
-// shares it.
+// byKey returns the elements of a list by their key; nil where an element has no key or shares it.
 func byKey(list []any, key string) map[string]any {
 	out := map[string]any{}
 	for _, e := range list {
@@ -188,7 +185,7 @@ func byKey(list []any, key string) map[string]any {
 	return out
 }
 
-// Outside returns the differences that lie outside of the accepted paths.
+// Outside returns the differences outside of the accepted paths.
 func Outside(differences []change.Change, accepted []string) []change.Change {
 	var out []change.Change
 	for _, d := range differences {
@@ -199,7 +196,6 @@ func Outside(differences []change.Change, accepted []string) []change.Change {
 	return out
 }
 
-// Gone reports whether the message of a Synced condition is that the external
-// resource does not exist, as crossplane-runtime words it for a closed gate
-// (v2.3, errExternalResourceNotExist).
+// Gone reports whether the message of a Synced condition reports that the external resource does not exist, in the
+// form in which crossplane-runtime writes it for a closed gate (v2.3, errExternalResourceNotExist).
 func Gone(message string) bool { return strings.Contains(message, "external resource does not exist") }

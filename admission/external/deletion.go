@@ -12,15 +12,15 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Destruction is what deleting an object would destroy outside, for kinds that
-// have no managementPolicies. The zero value destroys nothing.
+// Destruction describes what deleting an object would destroy outside, for kinds that have no managementPolicies. The
+// zero value destroys nothing.
 type Destruction struct {
 	// Verb of the system that permits it.
 	Verb v1alpha1.Verb
 	// Why it destroys, as a clause of a message.
 	Why string
-	// Otherwise is how to delete the object and keep what it represents, as a
-	// command's arguments without the object.
+	// Otherwise describes how to delete the object and keep the external resources that it represents, as a command's
+	// arguments without the object.
 	Otherwise string
 }
 
@@ -28,9 +28,9 @@ type Destruction struct {
 // /background and /foreground may follow (read, v3.3).
 const argoFinalizer = "resources-finalizer.argocd.argoproj.io"
 
-// Destroys returns what deleting an object would destroy outside: a Terraform of
-// Flux with destroyResourcesOnDeletion, which is applied without the
-// approval of a plan, and an Argo CD Application with its finalizer.
+// Destroys returns the Destruction that deleting an object would cause. Two kinds cause one: a Terraform of Flux with
+// destroyResourcesOnDeletion, which is applied without the approval of a plan, and an Argo CD Application with its
+// finalizer.
 func Destroys(gk schema.GroupKind, content map[string]any) Destruction {
 	switch gk {
 	case schema.GroupKind{Group: "infra.contrib.fluxcd.io", Kind: "Terraform"}:
@@ -51,8 +51,8 @@ func Destroys(gk schema.GroupKind, content map[string]any) Destruction {
 	return Destruction{}
 }
 
-// withoutFinalizer are the arguments of a kubectl patch that removes one
-// finalizer by its index, if it is still the same one: those of others stay.
+// withoutFinalizer returns the arguments of a kubectl patch that removes one finalizer by its index, if it is still
+// the same one. Other finalizers stay.
 func withoutFinalizer(index int, name string) string {
 	path := change.Pointer("metadata", "finalizers", strconv.Itoa(index))
 	return fmt.Sprintf(`--type=json -p '[{"op":"test","path":%[1]q,"value":%[2]q},{"op":"remove","path":%[1]q}]'`, path, name)

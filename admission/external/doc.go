@@ -1,9 +1,8 @@
-// Package external is what is known of external systems without calling them. It
-// compares the desired state of a managed resource with what its provider last
-// observed: spec.forProvider with status.atProvider (KR-08-21). It decides what
-// deleting an object destroys outside, what allowances permit of a Terraform
-// plan, which differences are ignored, which fields a gate keeps, and which tags
-// and variables identify the cause of a change to the system.
+// Package external holds the knowledge about external systems that needs no call to them. It compares the desired
+// state of a managed resource with the state that its provider last observed: spec.forProvider with status.atProvider
+// (KR-08-21). It determines the resources that deleting an object destroys outside, the actions of a Terraform plan
+// that allowances permit, and the differences that are ignored. It also determines the fields that a gate keeps, and
+// the tags and variables that identify the cause of a change to the system.
 //
-// It calls nothing: objects and plans are all it reads.
+// It makes no calls: it reads only objects and plans.
 package external

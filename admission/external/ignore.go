@@ -11,9 +11,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/change"
 )
 
-// Rule declares fields of a kind whose differences are not external drift:
-// those that the provider reports in another form, or that something else
-// manages. It is made by ParseRule and not modified after it.
+// Rule declares fields of a kind with differences that are not external drift: the provider reports them in another
+// form, or another system manages them. It is made by ParseRule and not modified after it.
 type Rule struct {
 	// kind, with "*" for any kind, or any group.
 	kind schema.GroupKind
@@ -43,10 +42,9 @@ func ParseRule(text string) (*Rule, error) {
 	return r, nil
 }
 
-// spellings of a path. Older versions split it at periods and brackets alone,
-// refused nothing, and compared numbers as texts. What they matched is matched
-// still: rules.2.port is also an item of a list, rules[2].port also a key of a
-// map, quotes may be part of a key, and a period too many is ignored.
+// spellings returns the patterns of all spellings of a path. Older versions split it at periods and brackets alone,
+// refused nothing, and compared numbers as texts. Fields that they matched are still matched: rules.2.port is also an
+// item of a list, rules[2].port also a key of a map, quotes may be part of a key, and a period too many is ignored.
 func spellings(path string) []change.Pattern {
 	var out []change.Pattern
 	if p, err := change.ParsePattern(path); err == nil {
@@ -84,12 +82,12 @@ func (r *Rule) about(k schema.GroupKind) bool {
 	return (r.kind.Kind == "*" || r.kind.Kind == k.Kind) && (r.kind.Group == "*" || r.kind.Group == k.Group)
 }
 
-// Rules of one process. nil ignores nothing. They are not modified, and so safe
-// for concurrent use: an owner whose rules change replaces the whole value.
+// Rules of one process. nil ignores nothing. They are not modified, and so safe for concurrent use: an owner with
+// rules that change replaces the whole value.
 type Rules []*Rule
 
-// Filter out the differences that are ignored for a kind. The input is not
-// modified; it is returned where there are no rules.
+// Filter removes the differences that are ignored for a kind. The input is not modified; it is returned where there
+// are no rules.
 func (r Rules) Filter(kind schema.GroupKind, differences []change.Change) []change.Change {
 	if len(r) == 0 || len(differences) == 0 {
 		return differences

@@ -18,8 +18,8 @@ func isManifest(m map[string]any) bool {
 	return apiVersion != "" && kind != ""
 }
 
-// manifest compares an object of Kubernetes with the one that the API server returned. That has
-// the form that the API server gives it, and all fields that it stores (KR-08-44).
+// manifest compares an object of Kubernetes with the one that the API server returned. The returned one has the form
+// that the API server stores, and all fields that it stores (KR-08-44).
 func (c *comparer) manifest(path string, want, have map[string]any) {
 	aligned, known := builtin.Align(want, have, managerOf(have))
 	c.exact, c.complete = known, known
@@ -33,8 +33,8 @@ func (c *comparer) manifest(path string, want, have map[string]any) {
 	c.maps(path, aligned, have)
 }
 
-// managerOf an observed object: provider-kubernetes with --enable-server-side-apply has a manager
-// for each Object.
+// managerOf returns the manager of an observed object: provider-kubernetes with --enable-server-side-apply has a
+// manager for each Object.
 func managerOf(have map[string]any) builtin.Manager {
 	metadata, _ := have["metadata"].(map[string]any) // nil where there is none
 	list, _ := metadata["managedFields"].([]any)

@@ -12,10 +12,10 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Permission is an entry of the allowances annotation with relation External:
-// what an external system may do, and by whose change (KR-06-06).
+// Permission is an entry of the allowances annotation with relation External. It declares what an external system may
+// do, and which change caused that (KR-06-06).
 type Permission struct {
-	// Verbs of any system. None permit nothing.
+	// Verbs of any system. A Permission without verbs permits nothing.
 	Verbs []string
 	// Target restricts it to targets with these values; empty means any. Values
 	// may hold "*" for any text.
@@ -28,10 +28,9 @@ type Permission struct {
 	Origin string
 }
 
-// ParsePermissions reads the External entries of an allowances list, JSON or
-// YAML, in the current form and in the older one, where verbs are in
-// mutations or mutation. Other entries are passed over. An entry that cannot be
-// read is an error: what is not understood permits nothing.
+// ParsePermissions reads the External entries of an allowances list, JSON or YAML, in the current form and in the
+// older one, where verbs are in mutations or mutation. Other entries are ignored. An entry that cannot be read is an
+// error, so that it permits nothing.
 func ParsePermissions(value string) ([]Permission, error) {
 	var entries []struct {
 		Relation       v1alpha1.Relation `json:"relation"`
@@ -73,15 +72,14 @@ func ParsePermissions(value string) ([]Permission, error) {
 	return out, nil
 }
 
-// Unconsumed permissions of a carrier that settled at a generation: an allowance
-// is used once its carrier settles at or past its generation (KR-06-08). Those
-// without a generation stay.
+// Unconsumed returns the permissions that are not consumed by a carrier that settled at a generation: an allowance is
+// used once its carrier settles at or past its generation (KR-06-08). Those without a generation stay.
 func Unconsumed(permissions []Permission, settled int64) []Permission {
 	return slices.DeleteFunc(slices.Clone(permissions), func(p Permission) bool { return p.Generation > 0 && p.Generation <= settled })
 }
 
-// Permits reports whether a permission holds a verb of Crossplane for a target of a
-// system. Every key of the permission's target must be one that the target has (KR-08-40).
+// Permits reports whether a permission holds a verb of Crossplane for a target of a system. Every key of the
+// permission's target must be one that the target has (KR-08-40).
 func (p Permission) Permits(s verb.System, wanted v1alpha1.Verb, target map[string]string) bool {
 	if !slices.ContainsFunc(p.Verbs, func(v string) bool { return slices.Contains(s.Means(v), wanted) }) {
 		return false
@@ -94,8 +92,8 @@ func (p Permission) Permits(s verb.System, wanted v1alpha1.Verb, target map[stri
 	return true
 }
 
-// UnknownKeys of the targets of permissions, sorted: those that no target of a
-// system has. Such a permission never fits.
+// UnknownKeys returns the keys in the targets of permissions that no target of a system has, sorted. Such a
+// permission never fits.
 func UnknownKeys(permissions []Permission, known []string) []string {
 	unknown := map[string]bool{}
 	for _, p := range permissions {
@@ -108,7 +106,7 @@ func UnknownKeys(permissions []Permission, known []string) []string {
 	return slices.Sorted(maps.Keys(unknown))
 }
 
-// glob matches a text against a pattern in which "*" stands for any text.
+// glob reports whether a text matches a pattern in which "*" matches any text.
 func glob(pattern, text string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {

@@ -9,8 +9,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// PlanAction is what a Terraform plan would do with one object, as `terraform
-// show -json` words it.
+// PlanAction is what a Terraform plan would do with one object, in the terms of `terraform show -json`.
 type PlanAction struct {
 	// Address of the resource, with the deposed key where it is about one.
 	Address string `json:"address"`
@@ -25,19 +24,19 @@ type PlanAction struct {
 	Deposed  string `json:"deposed,omitempty"`
 	// Actions by Terraform's names, in the order they are carried out.
 	Actions []string `json:"actions"`
-	// Imports an object that exists already. ImportID is the one it goes by;
-	// empty where it goes by another identity, or by one known only on apply.
+	// Imports an object that exists already. ImportID is its identity; empty where it has another identity, or one known
+	// only on apply.
 	Imports  bool   `json:"imports,omitempty"`
 	ImportID string `json:"importID,omitempty"`
-	// Because is Terraform's reason for the action; empty for none.
+	// Because is Terraform's reason for the action; empty where it gives none.
 	Because string `json:"because,omitempty"`
 	// Reverts: the object was changed outside of Terraform, and this changes it
 	// again.
 	Reverts bool `json:"reverts,omitempty"`
 }
 
-// ActionInvoke stands for the invocation of an action block, which Terraform
-// plans beside its resource changes.
+// ActionInvoke represents the invocation of an action block, which Terraform plans in addition to its resource
+// changes.
 const ActionInvoke = "invoke"
 
 // Operation is what the actions amount to.
@@ -64,9 +63,9 @@ const (
 	OperationUnknown Operation = "unknown"
 )
 
-// Operation that the actions amount to, and the verbs of Crossplane that
-// it takes; nil where it touches nothing but the state file. What leaves an
-// object behind takes Delete, what brings one under Terraform takes Create.
+// Operation returns the operation that the actions amount to, and the verbs of Crossplane that it takes; nil where it
+// touches nothing but the state file. An operation that leaves an object behind takes Delete, one that brings an
+// object under Terraform takes Create.
 func (a PlanAction) Operation() (Operation, []v1alpha1.Verb) {
 	adopt := func(verbs ...v1alpha1.Verb) []v1alpha1.Verb {
 		if a.Imports && !slices.Contains(verbs, v1alpha1.VerbCreate) {
@@ -106,10 +105,9 @@ func (a PlanAction) Operation() (Operation, []v1alpha1.Verb) {
 // PlanTargetKeys are the keys of an externalTarget that a plan's actions have.
 var PlanTargetKeys = []string{"address", "module", "name", "provider", "resource", "type"}
 
-// Target of an action, for allowances: its address, module ("" for the root),
-// name, provider and resource type, which goes by resource and by type. The
-// provider goes by its full address and, where the allowance names no host or
-// namespace, by its last part.
+// targets returns the targets of an action, for allowances: its address, module ("" for the root), name, provider and
+// resource type, which is both resource and type. The provider is its full address and, where the allowance names no
+// host or namespace, its last part.
 func (a PlanAction) targets() []map[string]string {
 	t := func(provider string) map[string]string {
 		return map[string]string{"address": a.Address, "module": a.Module, "name": a.Name, "provider": provider, "resource": a.Type, "type": a.Type}
@@ -132,8 +130,8 @@ type PlanVerdict struct {
 	Why string `json:"why,omitempty"`
 }
 
-// CheckPlan judges a plan action by action (KR-08-41): each verb that an action
-// takes must be permitted for it, by one allowance or by several.
+// CheckPlan decides about a plan action by action (KR-08-41): each verb that an action takes must be permitted for
+// it, by one allowance or by several.
 func CheckPlan(actions []PlanAction, permissions []Permission) []PlanVerdict {
 	out := make([]PlanVerdict, 0, len(actions))
 	for _, a := range actions {
@@ -168,7 +166,7 @@ func (a PlanAction) check(permissions []Permission) PlanVerdict {
 	return v
 }
 
-// words for verbs, with the names that Terraform has for them.
+// words returns a clause for verbs, with the names that Terraform has for them.
 func words(verbs []v1alpha1.Verb) string {
 	parts := make([]string, 0, len(verbs))
 	for _, v := range verbs {
@@ -181,8 +179,7 @@ func words(verbs []v1alpha1.Verb) string {
 	return strings.Join(parts, " and ")
 }
 
-// describe an allowance in a message: its place in the list, its initiator and
-// origin.
+// describe returns a clause for an allowance in a message: its place in the list, its initiator and origin.
 func (p Permission) describe(i int) string {
 	s := fmt.Sprintf("allowance %d", i+1)
 	if p.Initiator != "" {

@@ -10,11 +10,10 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Provenance of an external change, as it is written to the external system: who
-// initiated it, by which change of which object: the first hop, or the last unrequested
-// one (KR-07-09). It depends on the origin hop of
-// the trace alone, so that everything that one intent changes carries the
-// same, in every replica and on every retry. The zero Provenance is unknown.
+// Provenance of an external change, as it is written to the external system. It identifies the user who initiated the
+// change, and the object whose change caused it: that of the first hop, or of the last unrequested one (KR-07-09). It
+// depends on that origin hop of the trace alone, so that everything that one intent changes carries the same, in
+// every replica and on every retry. The zero Provenance is unknown.
 type Provenance struct {
 	// TraceID is 16 hex digits of the SHA-256 over the origin hop. Two objects
 	// changed by one intent share it; the next intent has another.
@@ -31,9 +30,9 @@ type Provenance struct {
 // Unattributed is the initiator of a change that was made while it was not observed.
 const Unattributed = "unattributed"
 
-// ProvenanceOf a trace, origin first. namespace is that of the object that
-// carries the trace, "" for a cluster-scoped one: hops name their namespace only
-// where it differs. The zero Provenance comes from an empty trace.
+// ProvenanceOf returns the Provenance of a trace, origin first. namespace is that of the object that carries the
+// trace, "" for a cluster-scoped one: hops name their namespace only where it differs. An empty trace has the zero
+// Provenance.
 func ProvenanceOf(trace []v1alpha1.Hop, namespace string) Provenance {
 	if len(trace) == 0 {
 		return Provenance{}
@@ -58,7 +57,8 @@ func ProvenanceOf(trace []v1alpha1.Hop, namespace string) Provenance {
 // traceIDLength is the number of hex digits of a TraceID.
 const traceIDLength = 16
 
-// traceID leaves out what may be added to a hop later: labels, approval, settled.
+// traceID returns the TraceID of a hop. It leaves out the fields that may be added to a hop later: labels, approval,
+// settled.
 func traceID(h v1alpha1.Hop, namespace string) string {
 	at := ""
 	if !h.Timestamp.IsZero() {
@@ -96,8 +96,8 @@ const (
 	VariableOrigin    = "KAUSALITY_ORIGIN"
 )
 
-// Env of a Terraform run; nil for the zero Provenance (KR-08-43). Always all three, in
-// the same order.
+// Env returns the environment variables of a Terraform run; nil for the zero Provenance (KR-08-43). It always returns
+// all three, in the same order.
 func (p Provenance) Env() []Variable {
 	if p == (Provenance{}) {
 		return nil
@@ -109,10 +109,9 @@ func (p Provenance) Env() []Variable {
 	}
 }
 
-// WithEnv returns the env list of a Workspace with our variables in it. What
-// others wrote stays as it is and where it is; ours are taken out of desired and
-// follow at the end. Where the change is not accepted, ours are those of
-// observed: provenance never changes by itself, or it would be an
+// WithEnv returns the env list of a Workspace with Kausality's variables in it. Variables that others wrote stay as
+// they are and where they are; those of Kausality are removed from desired and follow at the end. Where the change is
+// not accepted, Kausality's variables are those of observed: provenance never changes by itself, or it would be an
 // unrequested change. The inputs are not modified; the result is nil where it is empty (KR-08-43).
 func WithEnv(desired, observed []any, next []Variable, accepted bool) []any {
 	var out []any

@@ -10,8 +10,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// MaskPath is the field by which the gate of an object is closed that has no
-// managementPolicies; nil for kinds that have no such gate.
+// MaskPath returns the field that closes the gate of an object without managementPolicies; nil for kinds that have no
+// such gate.
 func MaskPath(gk schema.GroupKind) []string {
 	switch gk {
 	case schema.GroupKind{Group: "infra.contrib.fluxcd.io", Kind: "Terraform"}:
@@ -46,7 +46,7 @@ func Remask(path []string, stored, incoming map[string]any) (masked map[string]a
 	return with(incoming, path, value), value, true
 }
 
-// with returns content with a value at a path, sharing what is not on it.
+// with returns content with a value at a path. It shares the fields that are not on the path.
 func with(content map[string]any, path []string, value any) map[string]any {
 	out := maps.Clone(content)
 	if len(path) == 1 {

@@ -12,8 +12,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/change"
 )
 
-// same value, in whatever form it is written: 3 and 3.0; and, unless both sides were
-// written by the same API server, "1Gi" and "1024Mi", "90s" and "1m30s", a JSON document and
+// same reports whether two values are the same, in whatever form they are written. 3 and 3.0 are the same. Unless
+// both sides were written by the same API server, "1Gi" and "1024Mi" are, "90s" and "1m30s", and a JSON document and
 // the same one with other spaces (KR-08-45).
 func (c *comparer) same(a, b any) bool {
 	if change.Same(a, b) {
@@ -36,8 +36,8 @@ var unit = regexp.MustCompile(`^[+-]?[0-9.]+(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei
 // plain number without an exponent.
 var plain = regexp.MustCompile(`^[+-]?[0-9.]+$`)
 
-// sameQuantity of Kubernetes, as "1Gi" and "1024Mi": providers report their own unit. One
-// of them has a unit.
+// sameQuantity reports whether two quantities of Kubernetes are the same, as "1Gi" and "1024Mi": providers report
+// their own unit. At least one of them must have a unit.
 func sameQuantity(a, b string) bool {
 	if !unit.MatchString(a) && !unit.MatchString(b) || !quantityLike(a) || !quantityLike(b) {
 		return false
@@ -52,14 +52,14 @@ func sameQuantity(a, b string) bool {
 
 func quantityLike(s string) bool { return unit.MatchString(s) || plain.MatchString(s) }
 
-// sameAmount of a number and a quantity, in a place for quantities.
+// sameAmount reports whether a number and a quantity are the same, in a place for quantities.
 func sameAmount(a, b any) bool {
 	x, ok := amount(a)
 	y, both := amount(b)
 	return ok && both && x.Cmp(y) == 0
 }
 
-// amount of a text or number; false for other values.
+// amount returns the quantity of a text or number; false for other values.
 func amount(v any) (q resource.Quantity, ok bool) {
 	text, isText := v.(string)
 	if !isText {
@@ -78,7 +78,7 @@ func amount(v any) (q resource.Quantity, ok bool) {
 	return q, err == nil
 }
 
-// sameDuration of two durations with units, as "90s" and "1m30s".
+// sameDuration reports whether two durations with units are the same, as "90s" and "1m30s".
 func sameDuration(a, b string) bool {
 	x, err := time.ParseDuration(a)
 	if err != nil {
@@ -88,7 +88,7 @@ func sameDuration(a, b string) bool {
 	return err == nil && x == y && (x != 0 || a != "0" && b != "0")
 }
 
-// sameJSON of two documents within strings, as IAM policies are: a provider reports them
+// sameJSON reports whether two documents within strings are the same, as IAM policies are: a provider reports them
 // with other white space and order of keys.
 func sameJSON(a, b string) bool {
 	if !strings.HasPrefix(strings.TrimSpace(a), "{") && !strings.HasPrefix(strings.TrimSpace(a), "[") {
@@ -99,7 +99,7 @@ func sameJSON(a, b string) bool {
 	return ok && both && sameDocument(x, y)
 }
 
-// document of a text, with its numbers as they are written: float64 holds 53 bits.
+// document returns the JSON document of a text, with its numbers as they are written: float64 holds 53 bits.
 func document(text string) (v any, ok bool) {
 	if !json.Valid([]byte(text)) {
 		return nil, false

@@ -19,16 +19,16 @@ const (
 	maxOutputs = 32
 )
 
-// stateKeys are the ends of names, in lower case, of fields that identify the state of what a run manages.
+// stateKeys are the ends of names, in lower case, of fields that identify the state that a run manages.
 var stateKeys = []string{outputs, "serial", "lineage", "revision", "etag"}
 
-// sourceKeys are those of fields that identify what the next run would apply. They change with the desired state,
-// and are compared within one generation alone. Those of a state are stateKeys.
+// sourceKeys are the ends of names of fields that identify the source that the next run would apply. They change with
+// the desired state, and are compared within one generation alone. Those of a state are stateKeys.
 var sourceKeys = []string{"checksum", "digest", "hash", "fingerprint"}
 
-// Shown are the fields of status.atProvider that identify the external state, by their path below it; nil where
-// spec.forProvider can be compared with it, and where there are none. Other fields, such as times and phases, change
-// although the external state is the same (KR-08-47).
+// Shown returns the fields of status.atProvider that identify the external state, by their path below it; nil where
+// spec.forProvider can be compared with it, and where there are no such fields. Other fields, such as times and
+// phases, change although the external state is the same (KR-08-47).
 func Shown(content map[string]any) map[string]any {
 	have, ok := at(content, "status", "atProvider")
 	if !ok || Comparable(content) {
@@ -66,7 +66,7 @@ func identifies(key string) bool {
 	return slices.ContainsFunc(stateKeys, has) || slices.ContainsFunc(sourceKeys, has)
 }
 
-// ofSource reports whether the last field of a path identifies what the next run would apply.
+// ofSource reports whether the last field of a path identifies the source that the next run would apply.
 func ofSource(path string) bool {
 	if strings.Contains(strings.ToLower(path), "."+outputs) {
 		return false
@@ -75,7 +75,7 @@ func ofSource(path string) bool {
 	return !strings.HasPrefix(key, "state") && slices.ContainsFunc(sourceKeys, func(end string) bool { return strings.HasSuffix(key, end) })
 }
 
-// Digests of what is Shown, by path; nil where nothing is.
+// Digests returns the digests of the fields that are Shown, by path; nil where no field is.
 func Digests(content map[string]any) map[string]string {
 	var out map[string]string
 	for p, v := range Shown(content) {
@@ -87,7 +87,7 @@ func Digests(content map[string]any) map[string]string {
 	return out
 }
 
-// digest of a value of JSON types, in 16 hex digits.
+// digest returns the digest of a value of JSON types, in 16 hex digits.
 func digest(value any) string {
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -97,9 +97,9 @@ func digest(value any) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// moved are the fields that show another external state than the one that the gate recorded after it closed: Old is
-// what they show now, New that they would be as recorded, whose value is unknown. nil while the gate is open for
-// more than Delete, when they are expected to change.
+// moved returns the fields that show another external state than the one that the gate recorded after it closed. Old
+// is the value that they show now. New refers to the recorded value, which is not known itself. It is nil while the
+// gate is open for more than Delete, when the fields are expected to change.
 func moved(content map[string]any) []change.Change {
 	meta, _ := content["metadata"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any) // an object of another shape has no gate
@@ -121,7 +121,7 @@ func moved(content map[string]any) []change.Change {
 	return since(gate.Observed, have, generation(meta))
 }
 
-// since a record, what an object with a generation shows otherwise.
+// since returns the fields that an object with a generation shows otherwise than they were recorded.
 func since(was *v1alpha1.GateObserved, have map[string]any, generation int64) []change.Change {
 	var out []change.Change
 	add := func(path string, c change.Change) {
@@ -145,10 +145,10 @@ func since(was *v1alpha1.GateObserved, have map[string]any, generation int64) []
 	return out
 }
 
-// recorded value, of which the digest alone is known.
+// recorded returns the text for a recorded value: only its digest is known.
 func recorded(digest string) string { return "as when the gate closed (sha256 " + digest + "…)" }
 
-// generation of an object with metadata; 0 for none.
+// generation returns the generation of an object with metadata; 0 where it has none.
 func generation(meta map[string]any) int64 {
 	switch g := meta["generation"].(type) {
 	case int64:
@@ -159,5 +159,5 @@ func generation(meta map[string]any) int64 {
 	return 0
 }
 
-// IsShown reports whether a path is one of what the provider shows of the external state.
+// IsShown reports whether a path is one of a field by which the provider shows the external state.
 func IsShown(path string) bool { return change.Under(path, atProvider) }

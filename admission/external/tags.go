@@ -25,7 +25,8 @@ const (
 	MaxTagValue = 256
 )
 
-// Tags within AWS's limits; nil for the zero Provenance (KR-08-43). Always all three keys.
+// Tags returns the provenance tags within AWS's limits; nil for the zero Provenance (KR-08-43). It always returns all
+// three keys.
 func (p Provenance) Tags() map[string]string {
 	if p == (Provenance{}) {
 		return nil
@@ -33,11 +34,9 @@ func (p Provenance) Tags() map[string]string {
 	return map[string]string{TagTraceID: TagValue(p.TraceID), TagInitiator: TagValue(p.Initiator), TagOrigin: TagValue(p.Origin)}
 }
 
-// TagValue makes a text one that AWS accepts and returns unchanged: letters,
-// digits, space and + - = . _ : / @, at most 256 characters, no space at either
-// end. Other characters become "_". What is too long ends in a dash and 8 hex
-// digits of its hash, so that two long texts stay two. TagValue of its own
-// result is the same.
+// TagValue returns a text in a form that AWS accepts and returns unchanged: letters, digits, space and + - = . _ : /
+// @, at most 256 characters, no space at either end. Other characters become "_". A text that is too long ends in a
+// dash and 8 hex digits of its hash, so that two long texts stay different. TagValue of its own result is the same.
 func TagValue(s string) string {
 	return shorten(strings.TrimFunc(strings.Map(func(r rune) rune {
 		switch {
@@ -50,8 +49,7 @@ func TagValue(s string) string {
 	}, s), unicode.IsSpace), s)
 }
 
-// printable text for an environment variable: no control characters, no longer
-// than a tag's value.
+// printable returns a text for an environment variable: no control characters, no longer than a tag's value.
 func printable(s string) string {
 	return shorten(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
@@ -61,7 +59,7 @@ func printable(s string) string {
 	}, s), s)
 }
 
-// shorten a text to MaxTagValue characters; whole is what its hash is taken of.
+// shorten cuts a text to MaxTagValue characters; whole is the text that its hash is taken of.
 func shorten(text, whole string) string {
 	runes := []rune(text)
 	if len(runes) <= MaxTagValue {
@@ -71,11 +69,10 @@ func shorten(text, whole string) string {
 	return string(runes[:MaxTagValue-len(end)]) + end
 }
 
-// WithTags returns spec.forProvider.tags with the provenance tags in it. Other
-// tags stay as they are. Where the change is not accepted, ours are those of
-// observed: a tag that changes by itself would be external drift. A resource
-// that has no room for all of ours gets none of them, and an error.
-// The inputs are not modified; the result is nil where there are no tags (KR-08-43).
+// WithTags returns spec.forProvider.tags with the provenance tags in it. Other tags stay as they are. Where the
+// change is not accepted, the provenance tags are those of observed: a tag that changes by itself would be external
+// drift. Where a resource has no room for all of the provenance tags, none is added and an error is returned. The
+// inputs are not modified; the result is nil where there are no tags (KR-08-43).
 func WithTags(desired, observed map[string]any, next map[string]string, accepted bool) (map[string]any, error) {
 	out := map[string]any{}
 	maps.Copy(out, desired)

@@ -14,7 +14,7 @@ const (
 	StateFree State = "free"
 	// StateClosed: nothing goes through.
 	StateClosed State = "closed"
-	// StateOpen: what is next goes through.
+	// StateOpen: the next change goes through.
 	StateOpen State = "open"
 )
 
@@ -26,11 +26,10 @@ type View struct {
 	Why string
 	// Masked: the object remembers its author's value.
 	Masked bool
-	// Idle: nothing goes on outside and nothing is about to, so that closing
-	// cuts nothing off.
+	// Idle: no external operation is in progress or about to start, so that closing interrupts nothing.
 	Idle bool
-	// Difference between the observed state and the one that the system would
-	// lead to, as far as the object reports it; nil for none.
+	// Difference between the observed state and the one that the system would lead to, as far as the object reports it;
+	// nil where there is no difference.
 	Difference []change.Change
 	// Known: the object reports whether there is a difference. Where it is false,
 	// a nil Difference means nothing.
@@ -54,7 +53,7 @@ type View struct {
 
 // Reasons for which an opening is over.
 const (
-	// OverSuperseded: what was opened for is no longer what is next.
+	// OverSuperseded: the change that the gate was opened for is no longer the next one.
 	OverSuperseded = "Superseded"
 	// OverFailed: it was tried and given up.
 	OverFailed = "Failed"

@@ -7,8 +7,8 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// cacheSize is how many programs a Cache keeps. What falls out of it goes on to
-// work where it is in use; it is compiled once more for the next policy only.
+// cacheSize is the number of programs that a Cache keeps. A program that is evicted continues to work where it is in
+// use; its expression is compiled again only for the next policy that has it.
 const cacheSize = 4096
 
 // Cache shares programs by the text of their expressions. It is safe for
@@ -19,14 +19,14 @@ type Cache struct {
 	env      func() (*cel.Env, error)
 }
 
-// NewCache that holds cacheSize programs.
+// NewCache returns a Cache that holds cacheSize programs.
 func NewCache() *Cache { return &Cache{programs: lru.New(cacheSize), env: env} }
 
-// NewRuleCache is NewCache for expressions of ApprovalRules, which have other variables.
+// NewRuleCache returns a Cache for expressions of ApprovalRules, which have other variables.
 func NewRuleCache() *Cache { return &Cache{programs: lru.New(cacheSize), env: rulesEnv} }
 
-// Compile an expression, or take the program that was compiled from that text
-// before. The error names the line and column of the mistake.
+// Compile returns the program of an expression, compiled now or earlier from the same text. The error names the line
+// and column of the mistake.
 func (c *Cache) Compile(text string) (*Program, error) {
 	if p, ok := c.programs.Get(text); ok {
 		return p.(*Program), nil

@@ -25,9 +25,9 @@ const (
 // below the variables object and oldObject.
 type Lacks func(path []string) string
 
-// Constant evaluates the expression for objects of a kind that lack fields: what it yields for all of them, and by which
-// field that they lack, which is empty where the outcome depends on the object or no field decides. What this function does
-// not understand depends on the object.
+// Constant evaluates the expression for objects of a kind that lack fields. It returns the outcome for all such
+// objects, and the missing field that decides it. The field is empty where the outcome depends on the object or no
+// field decides. An expression that this function does not understand depends on the object.
 func (p *Program) Constant(lacks Lacks) (Outcome, string) {
 	c := constant{lacks: lacks}
 	out := c.eval(p.expr)
@@ -64,7 +64,7 @@ func (c *constant) eval(e ast.Expr) Outcome {
 	return Depends
 }
 
-// selection of a field, or whether there is one.
+// selection evaluates the selection of a field, or the test whether it exists.
 func (c *constant) selection(e ast.Expr) Outcome {
 	path, ok := pathOf(e)
 	if !ok {
@@ -128,8 +128,8 @@ func (c *constant) call(call ast.CallExpr) Outcome {
 	return Depends
 }
 
-// logical operator, in CEL's logic: one decisive side decides, whatever the other; an error of one side is the result where
-// the other is neutral.
+// logical evaluates a logical operator, in CEL's logic. One decisive side decides, whatever the other is; an error of
+// one side is the result where the other is neutral.
 func (c *constant) logical(args []ast.Expr, decisive, neutral Outcome) Outcome {
 	left, right := c.eval(args[0]), c.eval(args[1])
 	switch {
@@ -172,7 +172,8 @@ func (c *constant) key(key, of ast.Expr) bool {
 	return false
 }
 
-// failing is the outcome of what is made of a value.
+// failing returns the outcome of an operation on a value with the given outcome: it fails where the value fails, and
+// depends on the object otherwise.
 func failing(out Outcome) Outcome {
 	if out == AlwaysFails {
 		return AlwaysFails
@@ -180,7 +181,7 @@ func failing(out Outcome) Outcome {
 	return Depends
 }
 
-// pathOf a field of object or oldObject; ok is false for other expressions.
+// pathOf returns the path of a field of object or oldObject; ok is false for other expressions.
 func pathOf(e ast.Expr) (path []string, ok bool) {
 	switch e.Kind() {
 	case ast.IdentKind:
@@ -194,7 +195,7 @@ func pathOf(e ast.Expr) (path []string, ok bool) {
 	return nil, false
 }
 
-// pathOfCall is that of an index with a string, as in object.metadata.labels['env'].
+// pathOfCall returns the path of an index with a string, as in object.metadata.labels['env'].
 func pathOfCall(call ast.CallExpr) (path []string, ok bool) {
 	if call.FunctionName() != operators.Index || len(call.Args()) != 2 || call.Args()[1].Kind() != ast.LiteralKind {
 		return nil, false

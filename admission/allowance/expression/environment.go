@@ -50,8 +50,7 @@ func environmentOf(variables ...cel.EnvOption) (*cel.Env, error) {
 	return set.StoredExpressionsEnv(), nil
 }
 
-// has is CEL's macro, extended: has(e.f) as ever, and has(e['k']) for
-// has(e) && 'k' in e.
+// has extends CEL's macro of that name: has(e.f) is unchanged, and has(e['k']) is short for has(e) && 'k' in e.
 func has(eh cel.MacroExprFactory, _ ast.Expr, args []ast.Expr) (ast.Expr, *common.Error) {
 	switch arg := args[0]; arg.Kind() {
 	case ast.SelectKind:

@@ -45,14 +45,14 @@ type spending struct {
 	byPolicy, ofNamespace map[string]uint64
 }
 
-// For a policy, by its key, and its Namespace, empty for a cluster-scoped one: what is
-// evaluated next is taken from its budget.
+// For selects the policy, by its key, that pays for the next evaluations: their cost is taken from its budget. The
+// namespace is that of the policy, empty for a cluster-scoped one.
 func (in *Input) For(namespace, policy string) {
 	s := in.account()
 	s.namespace, s.policy = namespace, policy
 }
 
-// Before is the input about the object before the change. It shares the budgets.
+// Before returns the input about the object before the change. It shares the budgets.
 func (in *Input) Before() *Input {
 	return &Input{Object: in.OldObject, OldObject: in.OldObject, Request: in.Request, Parent: in.Parent, spent: in.account()}
 }
@@ -82,12 +82,11 @@ type Program struct {
 	expr ast.Expr
 }
 
-// Text of the expression.
+// Text returns the text of the expression.
 func (p *Program) Text() string { return p.text }
 
-// True evaluates the expression. What it costs is taken from the budget of the policy
-// that the input is for. An error is one of the
-// evaluation, as for a field that is not there, or ErrBudget.
+// True evaluates the expression. Its cost is taken from the budget of the policy that the input is for. An error is
+// one of the evaluation, as for a field that does not exist, or ErrBudget.
 func (p *Program) True(ctx context.Context, in *Input) (bool, error) {
 	spent := in.account()
 	if spent.exhausted() {
@@ -119,8 +118,8 @@ func (p *Program) True(ctx context.Context, in *Input) (bool, error) {
 
 var errHidden = errors.New("it cannot be evaluated on this object")
 
-// shown is an error of an evaluation without values of the object, as that of a conversion or a key that is
-// computed has, and which may be secret (KR-13-26).
+// shown returns an error of an evaluation without values of the object, which may be secret (KR-13-26). Errors about
+// a conversion or a computed key contain such values.
 func (p *Program) shown(err error) error {
 	text := err.Error()
 	if key, ok := strings.CutPrefix(text, "no such key: "); ok && strings.Contains(p.text, key) {
@@ -155,7 +154,7 @@ func orNull(m map[string]any) any {
 	return m
 }
 
-// compile an expression, with cost limits; the error has its line and column (KR-05-54).
+// compile compiles an expression, with cost limits; the error has its line and column (KR-05-54).
 func compile(environment func() (*cel.Env, error), text string) (*Program, error) {
 	env, err := environment()
 	if err != nil {
