@@ -42,7 +42,7 @@ type (
 	ExpectUntil = facts.ExpectUntil
 )
 
-// HeldOf a record of what is held.
+// HeldOf returns what a record of held changes contains; nil for an empty record.
 func HeldOf(d v1alpha1.HeldDrift) *Held { return request.HeldOf(d) }
 
 // Values of Operation, Subresource and Actor.

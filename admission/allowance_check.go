@@ -31,7 +31,8 @@ const (
 	sectionDeleting     = "deleting"
 )
 
-// narrowing by the policies that bind the change; the zero narrowing for none.
+// narrowing returns the restrictions that policies put on the change; the zero narrowing where no policy
+// binds it.
 func (ev *evaluation) narrowing() *narrowing {
 	return ev.narrowed.Get(func() narrowing {
 		switch {
@@ -52,8 +53,8 @@ func (ev *evaluation) narrowing() *narrowing {
 	})
 }
 
-// narrowDeleting is what section deleting leaves out for children of a parent that
-// is being deleted (KR-06-10).
+// narrowDeleting returns what section deleting leaves out for children of a parent that is being
+// deleted (KR-06-10).
 func narrowDeleting(ev *evaluation) narrowing {
 	s := allowance.Deleting(ev.class.parents)
 	if ev.Inside() {
@@ -65,8 +66,8 @@ func narrowDeleting(ev *evaluation) narrowing {
 	return narrowing{section: sectionDeleting, missing: s.Missing(ev.Req.Kind.GroupKind(), ev.Verb(), ev.Fields())}
 }
 
-// narrowInitializing is what section initializing allows for children of a parent
-// that initializes (KR-06-09). What it does not allow, an allowance may.
+// narrowInitializing returns what section initializing allows for children of a parent that
+// initializes (KR-06-09). What it does not allow, an allowance may.
 func narrowInitializing(ev *evaluation) narrowing {
 	if !ev.bound() {
 		return narrowing{}
@@ -97,7 +98,7 @@ func (ev *evaluation) bound() bool {
 	return ev.actor().Controller || ev.Req.User.IsGarbageCollection()
 }
 
-// inherited are the allowances of the parent that are not consumed.
+// inherited returns the allowances of the parent that are not consumed.
 func (ev *evaluation) inherited() allowance.Entries {
 	return *ev.allowances.Get(func() allowance.Entries {
 		p := ev.parent()
@@ -109,8 +110,8 @@ func (ev *evaluation) inherited() allowance.Entries {
 	})
 }
 
-// rebased are the inherited allowances with hops relative to this object; nil
-// unless the parent's controller makes the request.
+// rebased returns the inherited allowances with hops relative to this object; nil unless the parent's
+// controller makes the request.
 func (ev *evaluation) rebased() allowance.Entries {
 	if !ev.actor().Controller {
 		return nil
@@ -123,7 +124,8 @@ func (ev *evaluation) rebased() allowance.Entries {
 	})
 }
 
-// parentObject for an expression: whole where it can be read, else a summary.
+// parentObject returns the parent for an expression: the whole object where it can be read, else what
+// its summary contains.
 func (ev *evaluation) parentObject() (map[string]any, error) {
 	o, err := ev.World.Object(ev.ctx, ev.parent().Ref)
 	if err != nil {
@@ -135,7 +137,8 @@ func (ev *evaluation) parentObject() (map[string]any, error) {
 	return o, nil
 }
 
-// policyNames of the AllowancePolicies of the parent's kind, for messages.
+// policyNames returns the names of the AllowancePolicies of the parent's kind, separated by commas, for
+// messages.
 func policyNames(ev *evaluation) string {
 	names := make([]string, 0, len(ev.class.parents))
 	for _, p := range ev.class.parents {
@@ -144,7 +147,7 @@ func policyNames(ev *evaluation) string {
 	return strings.Join(names, ", ")
 }
 
-// allowanceMissing is the refusal of a change that policies do not allow.
+// allowanceMissing returns the refusal of a change that policies do not allow.
 func allowanceMissing(ev *evaluation, r outcome.Refusal) outcome.Refusal {
 	r.Reason = outcome.ReasonAllowanceMissing
 	n := ev.narrowing()
@@ -160,7 +163,7 @@ func allowanceMissing(ev *evaluation, r outcome.Refusal) outcome.Refusal {
 	return r
 }
 
-// input of expressions about this request.
+// input returns the input of expressions about this request.
 func (ev *evaluation) input() *expression.Input {
 	return *ev.variables.Get(func() *expression.Input {
 		in := ev.RequestInput()

@@ -9,7 +9,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/outcome"
 )
 
-// build of the controller that makes the request; empty where it is unknown.
+// build returns the build of the controller that makes the request; the empty Build where it is unknown.
 func (ev *evaluation) build() allowance.Build {
 	return *ev.calling.Get(func() allowance.Build {
 		b, err := ev.World.Build(ev.ctx, ev.Req, ev.parent())
@@ -20,7 +20,7 @@ func (ev *evaluation) build() allowance.Build {
 	})
 }
 
-// upgrades for the controller that makes the request.
+// upgrades returns the UpgradeAllowances for the controller that makes the request.
 func (ev *evaluation) upgrades() []*allowance.Upgrade {
 	return ev.PolicySet().Upgrading(cmp.Or(ev.Req.User.Name, ev.Req.Controller))
 }

@@ -16,7 +16,8 @@ func (ev *evaluation) unrequested() bool {
 	return ev.class.class == outcome.ClassDrift || ev.needsApproval()
 }
 
-// attributed is the hop of a change that may pass as drift: why it passes, and what caused it (KR-07-09, KR-07-10).
+// attributed returns the hop of a change that may pass as drift: why it passes, and what caused it (KR-07-09,
+// KR-07-10).
 func (ed *editor) attributed(hop v1alpha1.Hop) v1alpha1.Hop {
 	if hop.Passed = ed.verdict.Passed(); hop.Passed != "" {
 		if hop.Unrequested = ed.unrequested(); ed.effectiveClass() == outcome.ClassDrift || hop.Unrequested {
@@ -28,8 +29,9 @@ func (ed *editor) attributed(hop v1alpha1.Hop) v1alpha1.Hop {
 	return hop
 }
 
-// causes of a change that counts as drift, at most v1alpha1.MaxHopCauses: all those that cannot be
-// excluded (KR-07-10). What the build of the child's last change excludes is not one. They are not modified.
+// causes returns the causes of a change that counts as drift, at most v1alpha1.MaxHopCauses: all those
+// that cannot be excluded (KR-07-10). A cause that the build of the child's last change excludes is left
+// out. The causes are not modified.
 func (ev *evaluation) causes() []v1alpha1.HopCause {
 	if !ev.caused.Known { // get would allocate a closure for each request
 		ev.caused = facts.Memo[[]v1alpha1.HopCause]{Value: findCauses(ev), Known: true}
@@ -67,7 +69,7 @@ func findCauses(ev *evaluation) []v1alpha1.HopCause {
 	return out
 }
 
-// authored is a cause with its author, where it is known (KR-07-11). No decision depends on it.
+// authored returns a cause with its author, where it is known (KR-07-11). No decision depends on it.
 func authored(ev *evaluation, c v1alpha1.HopCause) v1alpha1.HopCause {
 	found, err := ev.World.Author(ev.ctx, c)
 	if err != nil {
@@ -83,8 +85,8 @@ func cause(kind v1alpha1.CauseKind, name string) v1alpha1.HopCause {
 	return v1alpha1.HopCause{Kind: kind, Name: approve.Bounded(name)}
 }
 
-// traceWith the hop at its end: after that of the parent where an intent of it explains the change (KR-07-01,
-// KR-07-09).
+// traceWith returns the trace of the object with the hop at its end. The hop comes after those of the
+// parent where an intent of the parent explains the change (KR-07-01, KR-07-09).
 func (ed *editor) traceWith(hop v1alpha1.Hop) trace.Trace {
 	view := ed.view()
 	if view == nil || hop.Unrequested && !ed.Options.KeepIntent || ed.verdict.Class == outcome.ClassNewOrigin {

@@ -97,8 +97,7 @@ func (ev *evaluation) settled(known int64) bool {
 	return settling.SettledAt(p, intent, known)
 }
 
-// effectiveClass is the class after narrowing: what policies do not allow is drift
-// (KR-04-14).
+// effectiveClass returns the class after narrowing: what policies do not allow is drift (KR-04-14).
 func (ev *evaluation) effectiveClass() outcome.Class {
 	if len(ev.class.parents) > 0 && len(ev.narrowing().missing) > 0 {
 		return outcome.ClassDrift

@@ -17,14 +17,14 @@ import (
 // not be evaluated.
 const maxUnevaluated = 3
 
-// query of the parent's approvals about this change.
+// query returns the query that looks for an approval of this change among those of the parent.
 func (ev *evaluation) query() approval.Query {
 	return *ev.question.Get(func() approval.Query {
 		return approve.Query(ev.Facts, ev.class.id, ev.approvedSince(), ev.poll().Lacks())
 	})
 }
 
-// poll about the change.
+// poll returns what ApprovalRules require for the change; nil where none matches.
 func (ev *evaluation) poll() *approve.Poll {
 	return *ev.polled.Get(func() *approve.Poll { return approve.PollOf(ev.Facts, votedOn(ev), ev.authors) })
 }
@@ -73,7 +73,7 @@ func decideDrift(ev *evaluation) (outcome.Verdict, error) {
 	return v, nil
 }
 
-// driftRefusal is the refusal of a drift, with the command that approves it.
+// driftRefusal returns the refusal of a drift, with the command that approves it.
 func driftRefusal(ev *evaluation) outcome.Refusal {
 	p := identity.Describe(ev.parent().Ref)
 	holder := identity.Holder{State: ev.parent(), Kind: ev.KindOf(ev.parent()), Unguarded: !ev.view().guarded}
@@ -115,7 +115,7 @@ func driftRefusal(ev *evaluation) outcome.Refusal {
 	return r
 }
 
-// driftReport of a refused or logged drift.
+// driftReport returns the report of a drift that is refused or logged.
 func driftReport(ev *evaluation, r outcome.Refusal) *Report {
 	out := outcome.ReportOf(ev.Facts, v1alpha1.DriftSpec{
 		ID: ev.class.id, Relation: v1alpha1.RelationControllerChild, Intent: ev.view().intent.Generation,
@@ -125,8 +125,8 @@ func driftReport(ev *evaluation, r outcome.Refusal) *Report {
 	return out
 }
 
-// cause of a drift: the composition revision in use, or the user (KR-10-03), with the build of its controller where that
-// is a cause (KR-10-13).
+// cause describes the cause of a drift in text: the composition revision in use, or the user (KR-10-03),
+// with the build of its controller where that is a cause (KR-10-13).
 func (ev *evaluation) cause() string {
 	if ev.needsApproval() {
 		return "user " + ev.Req.User.Name

@@ -15,9 +15,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// editor of the object of an allowed request: it protects annotations, writes the
-// trace, keeps the claims and sets the gate. What it reads is the evaluation, what
-// it writes are its own edits.
+// editor of the object of an allowed request: it protects annotations, writes the trace, keeps the
+// claims and sets the gate. It reads the evaluation, and writes its own edits.
 type editor struct {
 	*evaluation
 	verdict outcome.Verdict
@@ -39,8 +38,8 @@ type editor struct {
 	externalVerbs []string
 }
 
-// editObject the object of an allowed request. The Decision is a refusal where the
-// object cannot be edited (KR-02-14).
+// editObject adds the edits of the object to the Decision about an allowed request. It returns a refusal
+// where the object cannot be edited (KR-02-14).
 func editObject(ev *evaluation, v outcome.Verdict, d Decision) Decision {
 	if ev.Req.Object == nil || v.Reason == outcome.ReasonComponent {
 		return d
@@ -68,7 +67,7 @@ func editObject(ev *evaluation, v outcome.Verdict, d Decision) Decision {
 	return d
 }
 
-// editor of the object of an allowed request.
+// editor returns an editor of the object of an allowed request.
 func (ev *evaluation) editor(v outcome.Verdict) editor {
 	ed := editor{evaluation: ev, verdict: v, incoming: ev.Req.Object.GetAnnotations()}
 	switch old := ev.Req.OldObject; {
@@ -94,8 +93,8 @@ func (ed *editor) movesByMask() bool {
 	return !slices.Equal(after, ed.Desired.Stored)
 }
 
-// nextGeneration is the generation after the write: a change of the external name alone
-// leaves it, unless it closes the gate.
+// nextGeneration returns the generation after the write: a change of the external name alone leaves
+// it, unless it closes the gate.
 func (ed *editor) nextGeneration() int64 {
 	if ed.NamesAlone() && !ed.maskMoves {
 		return ed.Req.OldObject.GetGeneration()
@@ -103,8 +102,9 @@ func (ed *editor) nextGeneration() int64 {
 	return ed.Req.NextGeneration()
 }
 
-// run the edits. A change through /scale cannot carry annotations: its trace and
-// allowances are written later (KR-01-09). Other subresources carry none.
+// run makes the edits, and returns a refusal where one is not possible. A change through /scale cannot
+// carry annotations: its trace and allowances are written later (KR-01-09). Other subresources carry
+// none.
 func (ed *editor) run() *outcome.Refusal {
 	if ed.Req.Subresource != "" && ed.Req.Subresource != SubresourceScale {
 		return nil
@@ -134,7 +134,7 @@ func (ed *editor) run() *outcome.Refusal {
 	return nil
 }
 
-// setField of the object, by its JSON pointer.
+// setField sets a field of the object, by its JSON pointer.
 func (ed *editor) setField(pointer string, value any) {
 	if ed.patched == nil {
 		ed.patched = map[string]any{}
@@ -142,7 +142,7 @@ func (ed *editor) setField(pointer string, value any) {
 	ed.patched[pointer] = value
 }
 
-// set one annotation; nil removes it.
+// set sets one annotation to the value; nil removes it.
 func (ed *editor) set(key string, value *string) {
 	if value != nil {
 		ed.put(key, *value)
@@ -153,7 +153,7 @@ func (ed *editor) set(key string, value *string) {
 	}
 }
 
-// put a value into one annotation.
+// put writes a value into one annotation.
 func (ed *editor) put(key, value string) {
 	if have, ok := ed.incoming[key]; ok && value == have {
 		delete(ed.annotations, key)
@@ -163,7 +163,7 @@ func (ed *editor) put(key, value string) {
 	ed.change(key, &changed)
 }
 
-// change one annotation on top of the incoming ones; nil removes it.
+// change records the change of one annotation on top of the incoming ones; nil removes it.
 func (ed *editor) change(key string, value *string) {
 	if ed.annotations == nil {
 		ed.annotations = map[string]*string{}
@@ -171,7 +171,7 @@ func (ed *editor) change(key string, value *string) {
 	ed.annotations[key] = value
 }
 
-// after are the annotations that the write leaves.
+// after returns the annotations that the write leaves.
 func (ed *editor) after() map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, ed.incoming)
@@ -192,7 +192,8 @@ func (ed *editor) controllerWrites() bool {
 		ed.verdict.Class == outcome.ClassNone && ed.Req.Operation == Update && actor.IsAnyController(ed.ctx, ed.evaluation.Facts)
 }
 
-// protect the annotations of Kausality's domain (KR-02-09, KR-02-10).
+// protect restores or removes the annotations of Kausality's domain that the writer may not change
+// (KR-02-09, KR-02-10).
 func (ed *editor) protect() {
 	for key := range ed.incoming {
 		if v1alpha1.IsKausality(key) {
@@ -206,8 +207,8 @@ func (ed *editor) protect() {
 	}
 }
 
-// protectKey keeps, restores or removes one annotation, by its key, the writer and whether the
-// object is new (KR-02-12).
+// protectKey protects one annotation: it is kept, restored or removed. That depends on its key, on the
+// writer, and on whether the object is new (KR-02-12).
 func (ed *editor) protectKey(key string) {
 	old, was := ed.stored[key]
 	if now, is := ed.incoming[key]; was == is && old == now {
@@ -287,7 +288,8 @@ func (ed *editor) keepApprovals() {
 	}
 }
 
-// generations of the object after the write: its own and that of its last intent.
+// generations returns two generations of the object after the write: its own, and that of its last
+// intent.
 func (ed *editor) generations(after map[string]string) (generation, intent int64) {
 	if len(ed.Changes) > 0 || ed.Req.OldObject == nil {
 		generation = ed.nextGeneration()

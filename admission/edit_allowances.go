@@ -13,10 +13,9 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// writeAllowances of the object with a change of it: consumed ones are removed,
-// those that the change grants are added, and those for the external resource of a
-// managed resource are copied from its parent (KR-06-03, KR-06-08, KR-06-11). It
-// refuses what is too large.
+// writeAllowances updates the allowances of the object with a change of it: consumed ones are removed,
+// those that the change grants are added, and those for the external resource of a managed resource are
+// copied from its parent (KR-06-03, KR-06-08, KR-06-11). It refuses a value that is too large.
 func (ed *editor) writeAllowances() *outcome.Refusal {
 	stored, has := ed.stored[v1alpha1.AnnotationKeyAllowances]
 	switch {
@@ -46,7 +45,7 @@ func (ed *editor) writeAllowances() *outcome.Refusal {
 	return ed.tooLarge(value)
 }
 
-// consumedAt is the generation up to which the object's allowances are consumed.
+// consumedAt returns the generation up to which the object's allowances are consumed.
 func (ed *editor) consumedAt() int64 {
 	s := parent.Sum(ed.Req.Whole(), ed.Kind.Role)
 	at := ed.SettledAt(s)
@@ -56,8 +55,8 @@ func (ed *editor) consumedAt() int64 {
 	return at
 }
 
-// tooLarge is the refusal of allowances that, with the trace, exceed the limit
-// (KR-02-15); nil where they fit.
+// tooLarge returns the refusal of allowances that, with the trace, exceed the limit (KR-02-15); nil
+// where they fit.
 func (ed *editor) tooLarge(allowances string) *outcome.Refusal {
 	size := len(allowances) + len(ed.after()[v1alpha1.AnnotationKeyTrace])
 	if size <= v1alpha1.MaxAnnotationBytes {
@@ -69,7 +68,7 @@ func (ed *editor) tooLarge(allowances string) *outcome.Refusal {
 		Next: "Wait until the object has settled (its allowances are removed then), or narrow the AllowancePolicy rules."}
 }
 
-// granted allowances for this change, if it is an intent.
+// granted returns the allowances for this change, if it is an intent.
 func (ed *editor) granted() allowance.Entries {
 	policies := ed.PolicySet().Of(ed.Req.Kind.GroupKind())
 	if len(policies) == 0 || !ed.changesDesiredState() || ed.Req.Operation != Update {
@@ -85,8 +84,8 @@ func (ed *editor) granted() allowance.Entries {
 	return out
 }
 
-// travelled are the allowances for the external resource of a managed resource, or of an
-// object of another system, that come with the change, from the parent (KR-06-11, KR-08-50).
+// travelled returns the allowances for the external resource of a managed resource, or of an object of
+// another system, that come with the change, from the parent (KR-06-11, KR-08-50).
 func (ed *editor) travelled() allowance.Entries {
 	gated := ed.Kind.ManagementPolicies || verb.IsForeign(ed.Req.Kind.GroupKind())
 	if !gated || !ed.actor().Controller || !ed.governed() && ed.verdict.Upgrade == nil || !ed.changesDesiredState() {
@@ -105,8 +104,8 @@ func (ed *editor) travelled() allowance.Entries {
 	return external.Extend(hop)
 }
 
-// opening are the verbs that the gate opens for: by allowances, by section
-// initializing, by an upgrade.
+// opening returns the verbs that the gate opens for: by allowances, by section initializing, by an
+// upgrade.
 func (ed *editor) opening(external allowance.Entries) []string {
 	child := ed.Req.Kind.GroupKind()
 	verbs := external.Verbs(child)
@@ -132,7 +131,7 @@ func (ed *editor) governed() bool {
 	return len(ed.class.parents) > 0
 }
 
-// governedVerbs are the verbs of Crossplane among the external verbs.
+// governedVerbs returns the verbs of Crossplane among the external verbs.
 func (ed *editor) governedVerbs() []v1alpha1.Verb {
 	var out []v1alpha1.Verb
 	for _, v := range []v1alpha1.Verb{v1alpha1.VerbCreate, v1alpha1.VerbUpdate, v1alpha1.VerbDelete} {

@@ -16,10 +16,11 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// authorize the user to decide about what controllers do with this object, where
-// approver RBAC is on (KR-02-13), or ApprovalRules match the object (KR-14-60): by the changed annotations, or by what lets a deletion
-// orphan as annotation deletion does (KR-13-14), or labels (KR-13-46). What a Composition sets is authorized
-// by the right to write Compositions.
+// authorize checks that the user may decide about what controllers do with this object, where approver
+// RBAC is on (KR-02-13), or ApprovalRules match the object (KR-14-60). A user decides by annotations, by
+// a change after which a deletion orphans as with annotation deletion (KR-13-14), or by labels
+// (KR-13-46). What a Composition sets is authorized by the right to write Compositions. It returns nil
+// where the user may.
 func (ed *editor) authorize(changed []string) *outcome.Refusal {
 	everywhere := ed.Options.ApproverRBAC.Required()
 	if !everywhere && !ed.PolicySet().HasRules() {
@@ -47,7 +48,8 @@ func (ed *editor) authorize(changed []string) *outcome.Refusal {
 	return actor.Authorize(ed.ctx, ed.evaluation.Facts, ed.warned(), what)
 }
 
-// alike is what a write changes to the same effect as an annotation that needs the right to approve, as a clause; "" for nothing.
+// alike returns what a write changes to the same effect as an annotation that needs the right to approve, as a clause; "" for
+// nothing.
 func alike(ed *editor) string {
 	if field := ed.orphansFrom(); field != "" {
 		return "changing " + field + " so that a deletion leaves the external resource behind"
@@ -88,8 +90,8 @@ func addsTo(ed *editor, key string) bool {
 	return !slices.ContainsFunc(was.Rejections, func(r v1alpha1.Rejection) bool { return !slices.Contains(is.Rejections, r) })
 }
 
-// unlinksFrom is the field by which an update of a composite or Claim takes the composite
-// from its Claim, with what was decided there; "" for none (KR-13-50).
+// unlinksFrom returns the field by which an update of a composite or Claim takes the composite from
+// its Claim, with what was decided there; "" for none (KR-13-50).
 func (ed *editor) unlinksFrom() string {
 	old, field := ed.Req.OldObject, ""
 	switch ed.Kind.Role {
@@ -117,10 +119,10 @@ func (ed *editor) unlinksFrom() string {
 	return ""
 }
 
-// relabeled is what an update of labels takes away from the object, as a clause; "" for
-// nothing. The labels by which policies select objects are its editors' to write: to
-// leave a policy by them is the same as annotation mode, and to be selected by an
-// UpgradeAllowance the same as an approval (KR-13-46).
+// relabeled returns what an update of labels takes away from the object, as a clause; "" for nothing.
+// The labels by which policies select objects are its editors' to write: to leave a policy by them is
+// the same as annotation mode, and to be selected by an UpgradeAllowance the same as an approval
+// (KR-13-46).
 func (ed *editor) relabeled() string {
 	old, now := ed.Req.OldObject, ed.Req.Object
 	if old == nil || maps.Equal(old.GetLabels(), now.GetLabels()) {
@@ -150,7 +152,8 @@ func (ed *editor) relabeled() string {
 	return ""
 }
 
-// leavesRule is the ApprovalRule that applies to the object by its stored labels, and not by those of the request; "" for none.
+// leavesRule returns the ApprovalRule that applies to the object by its stored labels, and not by those of the request; "" for
+// none.
 func leavesRule(ed *editor) string {
 	f := ed.evaluation.Facts
 	now := approve.RulesAbout(ed.ctx, f, ed.Req.Object)
@@ -162,9 +165,9 @@ func leavesRule(ed *editor) string {
 	return ""
 }
 
-// orphansFrom is the field that an update changes so that the deletion of a managed
-// resource would leave its external resource behind, which it did not before; "" for
-// none. A paused one, with [], waits for its author when it is deleted.
+// orphansFrom returns the field that an update changes so that the deletion of a managed resource
+// would leave its external resource behind, which it did not before; "" for none. A paused one, with
+// [], waits for its author when it is deleted.
 func (ed *editor) orphansFrom() string {
 	if ed.Req.OldObject == nil || !ed.Kind.ManagementPolicies {
 		return ""

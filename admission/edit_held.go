@@ -11,8 +11,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// warnHeld warns a user who changes an object of whose children changes are held: what
-// this change does not request remains held, and is named (KR-05-61).
+// warnHeld warns a user who changes an object while changes of its children are held. The warning
+// names them: they remain held as far as this change does not request them (KR-05-61).
 func (ed *editor) warnHeld() {
 	if ed.Req.OldObject == nil || ed.Req.User.IsMachine() {
 		return
@@ -40,7 +40,8 @@ func (ed *editor) warnHeld() {
 	}
 }
 
-// fate of what is held, by the policy of the object: its children are usually of the same one.
+// fate describes what happens to the held changes, by the policy of the object: its children usually
+// have the same policy.
 func (ed *editor) fate() string {
 	if ed.Settings.MixedCauses == v1alpha1.MixedCausesAdmit {
 		return "is applied with it"
@@ -51,7 +52,7 @@ func (ed *editor) fate() string {
 // maxWarned is the number of held changes that a warning names.
 const maxWarned = 5
 
-// zBelow is what is held of the object's children and theirs.
+// zBelow returns what is held of the object's children and theirs.
 func zBelow(ctx context.Context, f *facts.Facts) []Below {
 	if f.Req.OldObject == nil {
 		return nil
@@ -59,9 +60,10 @@ func zBelow(ctx context.Context, f *facts.Facts) []Below {
 	return f.World.Below(ctx, parent.Sum(f.Req.OldObject, f.Kind.Role))
 }
 
-// approvalsHeld are the intent generations since which differences of the object's children are
-// held, by their ids: an approval of one of them is not stale before (KR-05-58). What the composition
-// function holds is known by its condition alone: none of its approvals is stale then.
+// approvalsHeld returns a function that looks up the intent generations since which differences of
+// the object's children are held, by their ids: an approval of one of them is not stale before
+// (KR-05-58). What the composition function holds is known by its condition alone: none of its
+// approvals is stale then.
 func approvalsHeld(ctx context.Context, f *facts.Facts) func(digest string) (since int64, held bool) {
 	since, function := map[string]int64{}, false
 	for _, b := range zBelow(ctx, f) {

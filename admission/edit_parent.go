@@ -13,11 +13,10 @@ import (
 // ownersPointer is where an object has its owners.
 const ownersPointer = "/metadata/ownerReferences"
 
-// keepParent puts the controller reference of a known child back where a write takes it
-// away or points it elsewhere, while that parent exists (KR-13-13). By what is stored,
-// changes are decided about; and what a client could redirect would be decided about by
-// whatever it chooses. In mode log it is a warning, unless a user's decision on the
-// parent holds in that mode, too.
+// keepParent puts the controller reference of a known child back where a write takes it away or
+// points it elsewhere, while that parent exists (KR-13-13). Changes are decided about by the stored
+// reference. If a client could redirect it, the client would choose the parent that decides. In mode
+// log it is a warning, unless a user's decision on the parent holds in that mode, too.
 func (ed *editor) keepParent() {
 	if unadopted(ed) {
 		refuseAdoption(ed)
@@ -91,7 +90,7 @@ func refuseAdoption(ed *editor) {
 	ed.warnings.Add("the ownerReference with controller: true was left out: " + text)
 }
 
-// needsApprover is what a message adds about an annotation that needs the right to approve.
+// needsApprover returns what a message adds about an annotation that needs the right to approve.
 func needsApprover(ed *editor) string {
 	if !ed.Options.ApproverRBAC.Required() && !ruled(ed) {
 		return ""

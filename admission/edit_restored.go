@@ -7,9 +7,9 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// discardGone discards what an object brings of another one that is gone, whose backup it is (KR-13-58): approvals that were
-// given to that one, and, where no webhook was called when it was created, when it settled. Lasting approvals are the manifest's.
-// What this write adds is this object's.
+// discardGone discards what an object that was restored from a backup brings of the deleted one (KR-13-58): approvals that were
+// given to the deleted object, and, where no webhook was called when the object was created, when it settled. Lasting approvals
+// are the manifest's. What this write adds is this object's.
 func (ed *editor) discardGone() {
 	from := ed.incoming
 	if old := ed.Req.OldObject; old == nil {

@@ -62,9 +62,9 @@ func (ed *editor) writeUpdaters() {
 	ed.put(v1alpha1.AnnotationKeyUpdaters, have.With(ed.Hash(), spare).String())
 }
 
-// writeFingerprint of the build that changed the object, and of the upgrade that
-// let it (KR-06-23), whether or not there is an UpgradeAllowance: the first one would
-// otherwise take all builds for new ones (KR-13-49).
+// writeFingerprint records the build that changed the object, and the upgrade that allowed it
+// (KR-06-23). It does so whether or not an UpgradeAllowance exists: the first one would otherwise regard
+// all builds as new (KR-13-49).
 func (ed *editor) writeFingerprint() {
 	if !ed.actor().Controller || !ed.changesDesiredState() {
 		return

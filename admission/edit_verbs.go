@@ -12,9 +12,9 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// checkVerbs refuses new entries of annotation approvals with verbs that can have no effect
-// on what they name, and warns of those whose effect depends on the kind (KR-08-51). Entries
-// that are stored already stay as they are.
+// checkVerbs refuses new entries of annotation approvals with verbs that can have no effect on the
+// objects that they name. It warns of verbs with an effect that depends on the kind (KR-08-51).
+// Entries that are stored already stay as they are.
 func (ed *editor) checkVerbs() *outcome.Refusal {
 	stored := map[string]bool{}
 	for _, e := range approval.Parse(ed.stored).Approvals {
@@ -47,7 +47,7 @@ func (ed *editor) checkVerbs() *outcome.Refusal {
 		Next: "Nothing was changed; fix the verbs and try again."}
 }
 
-// unfit is why a verb of an approval has no effect, as verb.Target.Unfit.
+// unfit returns why a verb of an approval has no effect, as verb.Target.Unfit.
 func unfit(a v1alpha1.Approval, name string) (why string, certain bool) {
 	switch {
 	case a.Digest != "" && a.Kind == "":

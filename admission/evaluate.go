@@ -50,17 +50,17 @@ type Reading struct {
 	trace trace.Trace
 }
 
-// Read the annotations of a parent that many requests have in common.
+// Read parses the annotations of a parent that many requests have in common.
 func Read(p *parent.State) Reading {
 	return Reading{state: p, set: approval.Parse(p.Annotations), trace: trace.Current(p)}
 }
 
-// Evaluate a request. It returns an error only if it could not decide; a refusal
-// is a Decision. The caller then applies the failure behaviour of the mode, which
-// the Decision holds even then, empty where it is unknown.
+// Evaluate decides about a request. It returns an error only if it could not decide; a refusal is a
+// Decision. The caller then applies the failure behaviour of the mode, which the Decision holds even
+// then, empty where it is unknown.
 //
-// No request is refused from a cache alone (KR-05-20): a refusal that is based on
-// a cached parent is decided again on the live one.
+// No request is refused from a cache alone (KR-05-20): a refusal that is based on a cached parent is
+// decided again on the live one.
 func (e *Evaluator) Evaluate(ctx context.Context, req *Request) (Decision, error) {
 	f, err := facts.Collect(ctx, e.World, &e.Options, e.Policies, req)
 	if err != nil {
@@ -128,7 +128,7 @@ type evaluation struct {
 
 	// deletion of what the object stands for; written by externalDeletion.
 	deletion deletion.Finding
-	// found parent, or why there is none.
+	// found parent, or why there is no parent.
 	found facts.Memo[lookup]
 	// class of the change and what policies bind it; written by classify.
 	class classification
@@ -154,10 +154,10 @@ type evaluation struct {
 	warnings outcome.Warnings
 }
 
-// warned are the warnings, for decisions of other packages to add to.
+// warned returns the warnings, for decisions of other packages to add to.
 func (ev *evaluation) warned() *outcome.Warnings { return &ev.warnings }
 
-// decide by the steps. What needs a live recheck gets no edits.
+// decide makes the Decision, step by step. A Decision that needs a live recheck gets no edits.
 func (ev *evaluation) decide() (Decision, error) {
 	out, err := decideChange(ev)
 	if err != nil {
@@ -286,7 +286,7 @@ func allowInitializing(ev *evaluation) (outcome.Verdict, error) {
 }
 
 // allowExpected allows what an intent explains, and new origins that need no approval, in the windows that bind them (KR-05-08,
-// KR-14-21). No window binds what follows the state of the cluster, or whose actor is undetermined.
+// KR-14-21). No window binds a change that follows the state of the cluster, or one with an undetermined actor.
 func allowExpected(ev *evaluation) (outcome.Verdict, error) {
 	switch class := ev.effectiveClass(); {
 	case class == outcome.ClassExpected && ev.class.selfHealing:

@@ -74,8 +74,8 @@ func (ev *evaluation) lookUp() *lookup {
 	})
 }
 
-// view of the parent; nil before the parent was looked up, and where it could not
-// be read.
+// view returns the view of the parent; nil before the parent was looked up, and where it could not be
+// read.
 func (ev *evaluation) view() *parentView {
 	if !ev.found.Known {
 		return nil
@@ -83,7 +83,7 @@ func (ev *evaluation) view() *parentView {
 	return ev.found.Value.view
 }
 
-// parent as it was read; nil where view is.
+// parent returns the parent as it was read; nil where view is.
 func (ev *evaluation) parent() *parent.State {
 	if v := ev.view(); v != nil {
 		return v.state
@@ -123,7 +123,7 @@ func findParent(ev *evaluation) (outcome.Verdict, error) {
 		Next: retryParent(ev)}), nil
 }
 
-// retryParent is what to do where a parent cannot be read: controllers retry by themselves, and
+// retryParent returns what to do where a parent cannot be read: controllers retry by themselves, and
 // other users must.
 func retryParent(ev *evaluation) string {
 	next := fmt.Sprintf("If it persists, the resource of %s must be in a Kausality policy, so that the webhook may read it.", ev.ParentRef.Kind)

@@ -13,8 +13,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// half of a change of which a part was refused as drift before the last intent, and is wanted unchanged after it. The zero value
-// is the whole change.
+// half of a change. A part of the change was refused as drift before the last intent, and is wanted unchanged after it. The zero
+// value is the whole change.
 type half struct {
 	// held: all of it was held before the last intent. It is drift.
 	held bool
@@ -30,8 +30,9 @@ type conclusion struct {
 	warned []string
 }
 
-// decideHalves separates what an intent causes from what was held as drift before it (KR-05-55). All of a change that was held is
-// drift as before. Of a mixed one each half is decided for itself (KR-05-56): what was held stays so, and the rest passes.
+// decideHalves separates the changes that an intent causes from those that were held as drift before it (KR-05-55). All of a
+// change that was held is drift as before. Of a mixed one each half is decided for itself (KR-05-56): what was held stays so, and
+// the rest passes.
 func decideHalves(ev *evaluation) (conclusion, error) {
 	if ev.Req.Held == nil || ev.class.class != outcome.ClassExpected || ev.class.selfHealing || !ev.actor().Controller {
 		return decideWhole(ev, false)
@@ -66,7 +67,8 @@ func decideWhole(ev *evaluation, both bool) (conclusion, error) {
 	return conclusion{of: ev, Verdict: v}, err
 }
 
-// heldHalf of the change: what was held. It is the change itself where f is nil.
+// heldHalf returns an evaluation of the part of the change that was held before. f holds the facts of
+// that part; where f is nil, it is the whole change.
 func heldHalf(ev *evaluation, f *facts.Facts) *evaluation {
 	class := ev.class
 	class.class = outcome.ClassDrift
@@ -81,16 +83,17 @@ func heldHalf(ev *evaluation, f *facts.Facts) *evaluation {
 	return out
 }
 
-// restHalf of the change: what is left without what was held.
+// restHalf returns an evaluation of the rest of the change, without the part that was held before. f
+// holds the facts of the rest.
 func restHalf(ev *evaluation, f *facts.Facts) *evaluation {
 	class := ev.class
 	class.id = f.DifferenceID(ev.parent(), f.Changes)
 	return &evaluation{Facts: f, ctx: ev.ctx, shared: ev.shared, live: ev.live, deletion: ev.deletion, found: ev.found, class: class, half: half{whole: ev.Facts}}
 }
 
-// putBack the stored values of a change by the parent's controller all of which was held
-// before, while the parent carries out an intent: refused, its controller would
-// report that it cannot, and never settle (KR-05-62). Once it has settled the change
+// putBack decides about a change by the parent's controller that was held before as a whole, while the
+// parent carries out an intent. It restores the stored values: if the change were refused, the
+// controller would report a failure and never settle (KR-05-62). Once the parent has settled, the change
 // is refused as any other drift. The composition function leaves out what is refused.
 func putBack(ev *evaluation, held map[string]bool) (conclusion, error) {
 	whole := heldHalf(ev, nil)
@@ -110,8 +113,8 @@ func putBack(ev *evaluation, held map[string]bool) (conclusion, error) {
 	return conclusion{of: rest, Verdict: v, warned: slices.Concat(ev.warnings, whole.warnings)}, nil
 }
 
-// joinParts the decisions about the two halves of a change (KR-05-56). Where what was held is approved, the whole passes by its
-// approval; where it is refused, the rest passes without it.
+// joinParts combines the decisions about the two halves of a change (KR-05-56). Where the held half is
+// approved, the whole change passes by its approval; where it is refused, the rest passes without it.
 func joinParts(ev *evaluation, parts mixed.Parts) (conclusion, error) {
 	heldFacts, err := ev.Without(ev.ctx, func(path string) bool { return !parts.Held[path] })
 	if err != nil {
@@ -173,12 +176,12 @@ func joinHalves(ev *evaluation, held, rest *evaluation, both bool) (conclusion, 
 	return conclusion{of: held, Verdict: refused, warned: ev.warnings}, nil
 }
 
-// halfOf is what the outcome of a change depends on.
+// halfOf returns what the outcome of a change depends on.
 func halfOf(v outcome.Verdict) mixed.Half {
 	return mixed.Half{Allowed: v.Allowed, Claims: v.Claims(), Rejected: v.Reason == outcome.ReasonRejected}
 }
 
-// withheld is the refusal of a half without which the write passes, with the warning about it.
+// withheld returns the refusal of a half without which the write passes, with the warning about it.
 func withheld(ev *evaluation, v outcome.Verdict) *Decision {
 	d := decisionOf(ev, v)
 	if d.Report != nil {
@@ -192,7 +195,7 @@ func withheld(ev *evaluation, v outcome.Verdict) *Decision {
 	return &d
 }
 
-// withMixedCauses is the refusal of a change that has other changes beside what is held.
+// withMixedCauses returns the refusal of a change that has other changes beside what is held.
 func withMixedCauses(ev *evaluation, v outcome.Verdict) outcome.Verdict {
 	if ev.Stale || v.Reason == outcome.ReasonRejected {
 		return v
@@ -203,7 +206,8 @@ func withMixedCauses(ev *evaluation, v outcome.Verdict) outcome.Verdict {
 	return v
 }
 
-// withHeld completes a decision with what is held of the change, and with what is to be remembered.
+// withHeld completes a decision with the part of the change that is held, and with the record to
+// remember.
 func withHeld(ev *evaluation, v outcome.Verdict, d Decision) Decision {
 	d.Before = ev.half.held && !d.Allowed
 	switch {
@@ -233,8 +237,8 @@ func withHeld(ev *evaluation, v outcome.Verdict, d Decision) Decision {
 // remembered are the refusals as drift.
 var remembered = map[outcome.Reason]bool{outcome.ReasonDrift: true, outcome.ReasonAllowanceMissing: true, outcome.ReasonRejected: true}
 
-// approvedSince is the intent generation that an approval must have: what was held
-// before the last intent is approved from when it was first held (KR-05-58).
+// approvedSince returns the intent generation that an approval must have: what was held before the
+// last intent is approved from when it was first held (KR-05-58).
 func (ev *evaluation) approvedSince() int64 {
 	intent := ev.view().intent.Generation
 	if !ev.half.held || ev.Req.Held.Since.Generation == 0 {

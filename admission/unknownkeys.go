@@ -13,9 +13,9 @@ import (
 // maxUnknown bounds the warnings about annotations that mean nothing.
 const maxUnknown = 5
 
-// warnUnknown names annotations of Kausality's domain that a user adds or changes, and that
-// mean nothing: those that are none of ours, which are dropped, and approvals of what is no
-// id. A controller copies what it finds (KR-12-28).
+// warnUnknown warns of annotations of Kausality's domain that a user adds or changes, and that have
+// no meaning: unknown ones, which are dropped, and approvals with an invalid id. It does not warn a
+// controller, which copies the annotations that it finds (KR-12-28).
 func (ed *editor) warnUnknown() {
 	var found []string
 	for key, value := range ed.incoming {
@@ -36,7 +36,7 @@ func (ed *editor) warnUnknown() {
 	}
 }
 
-// meaningless reports whether a key of Kausality's domain is none that Kausality reads.
+// meaningless reports whether Kausality does not read a key of its domain.
 func meaningless(key string) bool {
 	if v1alpha1.IsApprove(key) {
 		return !change.IsID(strings.TrimPrefix(key, v1alpha1.AnnotationKeyApprovePrefix))
@@ -44,8 +44,8 @@ func meaningless(key string) bool {
 	return !v1alpha1.IsUser(key) && !v1alpha1.IsSystem(key)
 }
 
-// unknownKey is the warning about a key that means nothing, with the known one that is
-// nearest, if one is near.
+// unknownKey returns the warning about a key that means nothing, with the known one that is nearest,
+// if one is near.
 func unknownKey(key string) string {
 	if v1alpha1.IsApprove(key) {
 		return fmt.Sprintf("annotation %s approves nothing: the id of a difference has 16 hexadecimal digits, as kubectl kausality pending prints it", key)

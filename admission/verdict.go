@@ -6,18 +6,19 @@ import (
 	"github.com/kausality-io/function-kausality/admission/outcome"
 )
 
-// allow a change of the class that is known so far.
+// allow returns the verdict that allows a change of the class that is known so far.
 func (ev *evaluation) allow(r outcome.Reason) outcome.Verdict {
 	return outcome.Allow(ev.effectiveClass(), r)
 }
 
-// refuse a change of the class that is known so far (KR-05-23, KR-05-24).
+// refuse returns the verdict that refuses a change of the class that is known so far (KR-05-23,
+// KR-05-24).
 func (ev *evaluation) refuse(r outcome.Refusal) outcome.Verdict {
 	return outcome.Refuse(ev.Facts, ev.effectiveClass(), r)
 }
 
-// decisionOf by a verdict, before the edits of the object. What the verdict leaves open
-// is that of the change, or of the deletion of its external resource.
+// decisionOf returns the Decision by a verdict, before the edits of the object. What the verdict leaves
+// open is that of the change, or of the deletion of its external resource.
 func decisionOf(ev *evaluation, v outcome.Verdict) Decision {
 	d := v.Decision
 	d.Phase, d.Changes = ev.class.phase, ev.Changes

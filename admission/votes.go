@@ -12,8 +12,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// ballot of the user who makes the write; nil where the adapter decides before the write, of which the user
-// is not known.
+// ballot returns the ballot of the user who makes the write; nil where the adapter decides before the
+// write, when the user is not known yet.
 func (ed *editor) ballot() *approval.Ballot {
 	if ed.Req.Unstored() {
 		return nil
@@ -25,7 +25,7 @@ func (ed *editor) ballot() *approval.Ballot {
 		Author: func(id string) bool { return slices.Contains(requesters(id), u.Name) }}
 }
 
-// votedOn is the change as ApprovalRules see it.
+// votedOn returns the change as ApprovalRules see it.
 func votedOn(ev *evaluation) []allowance.Change {
 	if !ev.PolicySet().HasRules() {
 		return nil
@@ -33,7 +33,8 @@ func votedOn(ev *evaluation) []allowance.Change {
 	return []allowance.Change{approve.ChangeOf(ev.ctx, ev.Facts)}
 }
 
-// authors of the change: who initiated the intents of the parent since the change was first held, and who made what causes it (KR-14-05).
+// authors returns the authors of the change: the initiators of the parent's intents since the change was
+// first held, and the users who made what causes it (KR-14-05).
 func (ev *evaluation) authors() []string {
 	since := ev.view().intent.Generation
 	if h := ev.Req.Held; h != nil {

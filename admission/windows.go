@@ -11,8 +11,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// inWindow is the verdict on a change that needs no approval: v while the windows of all ApprovalRules that apply to such
-// changes are open, or where the glass was broken for it; a refusal otherwise (KR-14-21).
+// inWindow returns the verdict on a change that needs no approval: v while the windows of all ApprovalRules that apply to
+// such changes are open, or where the glass was broken for it; a refusal otherwise (KR-14-21).
 func inWindow(ev *evaluation, a v1alpha1.AppliesTo, v outcome.Verdict) outcome.Verdict {
 	if !ev.PolicySet().HasRulesOf(a) {
 		return v
@@ -47,8 +47,8 @@ func inWindow(ev *evaluation, a v1alpha1.AppliesTo, v outcome.Verdict) outcome.V
 // afterWindow is what becomes of a change that needs no approval.
 const afterWindow = "It needs no approval, and passes when it is tried again while the window is open."
 
-// glassBox is where a vote lets the change pass alone: the parent or, without one, the object itself as it is stored: a new
-// object has what its author wrote, and no vote. An approval that breaks no glass does not (KR-14-22).
+// glassBox returns the object on which a vote lets the change pass alone: the parent or, without one, the object itself as
+// it is stored. A new object has what its author wrote, and no vote. An approval that breaks no glass does not (KR-14-22).
 func glassBox(ev *evaluation, rules allowance.Rules) (identity.Holder, approval.Set, approval.Query) {
 	holder := identity.Holder{Kind: ev.Kind}
 	var set approval.Set

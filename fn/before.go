@@ -33,12 +33,12 @@ func (r *run) before(res *resource, op admission.Operation) *admission.Held {
 	return held(h.HeldDrift)
 }
 
-// held of a record; nil for none.
+// held returns what a record of held changes contains; nil for an empty record.
 func held(d v1alpha1.HeldDrift) *admission.Held { return admission.HeldOf(d) }
 
-// creationBefore is before for a resource that does not exist. A list that is full may
-// lack it, and where nothing is composed there is no list: the condition alone shows that
-// something is held, and any creation counts as held then.
+// creationBefore returns what was held before of a resource that does not exist, as before does for
+// others. A list that is full may lack it, and where nothing is composed there is no list: the
+// condition alone shows that something is held, and any creation counts as held then.
 func (r *run) creationBefore(res *resource) *admission.Held {
 	every := len(r.observed) == 0 && r.holdsAll()
 	for _, o := range r.observed {
@@ -67,8 +67,8 @@ func (r *run) holdsAll() bool {
 	return ok && c.Reason == v1alpha1.ConditionReasonHeld && max(r.composite.Settled, r.composite.State.SettledGeneration()) > 0
 }
 
-// separate a change of which a part stays held: what is emitted is the rest (KR-05-56).
-// Where the apply of that would leave something else, all of it is held.
+// separate divides a change if a part of it stays held: the rest is emitted (KR-05-56). Where the
+// apply of the rest would leave something else, all of the change is held.
 func (r *run) separate(res *resource) {
 	d := &res.decision
 	if d.Held == nil {
@@ -120,7 +120,7 @@ func withExternalName(metadata, from map[string]any) map[string]any {
 	return out
 }
 
-// holding is the refusal of what is held of a resource, all or a part; nil for none.
+// holding returns the refusal of what is held of a resource, all or a part; nil for none.
 func (res *resource) holding() *admission.Decision {
 	switch {
 	case !res.decided:

@@ -15,8 +15,8 @@ import (
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
-// decide about each resource in its order: a once approval that several could use
-// is used by the first (KR-09-02).
+// decide makes the decision about each resource in its order: a once approval that several could use is
+// used by the first (KR-09-02).
 func (r *run) decide(ctx context.Context) {
 	evaluator := &admission.Evaluator{
 		World: r.world, Options: admission.Options{
@@ -50,7 +50,7 @@ func (r *run) decide(ctx context.Context) {
 	}
 }
 
-// request to the core for what Crossplane would do.
+// request returns the request to the core for what Crossplane would do.
 func (r *run) request(res *resource) *admission.Request {
 	op := res.operation
 	req := &admission.Request{
@@ -75,8 +75,8 @@ func (r *run) request(res *resource) *admission.Request {
 	return req
 }
 
-// owned is the observed resource with the owner and the name that Crossplane's
-// apply gives it: a resource whose apply is yet to land may lack them.
+// owned returns the observed resource with the owner and the name that Crossplane's apply gives it: a
+// resource whose apply is yet to land may lack them.
 func (r *run) owned(res *resource) *unstructured.Unstructured {
 	if r.isComposed(res) {
 		return res.observed.Unstructured
@@ -87,8 +87,7 @@ func (r *run) owned(res *resource) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: content}
 }
 
-// after is what the apply would leave. What does not change is shared with the
-// observed resource.
+// after returns what the apply would leave. What does not change is shared with the observed resource.
 func (r *run) after(res *resource, op admission.Operation) *unstructured.Unstructured {
 	desired := res.desired.Object
 	metadata := ssa.Child(desired, "metadata")
@@ -118,8 +117,8 @@ func (r *run) after(res *resource, op admission.Operation) *unstructured.Unstruc
 	return &unstructured.Unstructured{Object: content}
 }
 
-// appliedMetadata is the metadata that the apply would leave: the observed map
-// where it changes nothing.
+// appliedMetadata returns the metadata that the apply would leave: the observed map where it changes
+// nothing.
 func (r *run) appliedMetadata(res *resource, wanted map[string]any) map[string]any {
 	metadata := ssa.Child(res.observed.Object, "metadata")
 	annotations, changed := ssa.Annotations(ssa.Child(metadata, "annotations"), wanted, res.observed.Owned)

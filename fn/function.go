@@ -59,7 +59,7 @@ func (f *Function) RunFunction(ctx context.Context, req *fnv1.RunFunctionRequest
 	return f.run(ctx, log, req), nil
 }
 
-// run is RunFunction without the recover. A step of an Operation has no composite
+// run runs the function without the recover of RunFunction. A step of an Operation has no composite
 // (KR-09-15).
 func (f *Function) run(ctx context.Context, log logging.Logger, req *fnv1.RunFunctionRequest) *fnv1.RunFunctionResponse {
 	rsp := response.To(req, response.DefaultTTL)
@@ -149,8 +149,8 @@ func newRun(cfg config, now time.Time, xr *unstructured.Unstructured, req *fnv1.
 	return r
 }
 
-// settle the last intent where only this run is missing, and it composes what there is. What was
-// held before the intent stays so (KR-03-10).
+// settle records that the last intent has settled where only this run is missing, and it composes what
+// there is. What was held before the intent stays so (KR-03-10).
 func (r *run) settle() {
 	changes := slices.ContainsFunc(r.resources, func(res *resource) bool {
 		held := res.holding()
@@ -161,9 +161,8 @@ func (r *run) settle() {
 	}
 }
 
-// grant the composite the allowances of its last intent, where the core reads them.
-// Without a webhook nothing else grants them; of policies of the Input no webhook
-// knows.
+// grant grants the composite the allowances of its last intent, where the core reads them. Without a
+// webhook nothing else grants them; no webhook knows the policies of the Input.
 func (r *run) grant(ctx context.Context) {
 	c := r.composite
 	known, granting := r.policies.Grantors(c.State.GroupKind(), c.Intent.User, c.State.Parent.Name != "")

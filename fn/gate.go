@@ -89,7 +89,8 @@ func (r *run) asDecided(res *resource, set map[string]string) []string {
 	return parent.PoliciesOf(res.after)
 }
 
-// transition of the gate of an observed resource that does not change.
+// transition returns the management policies of an observed resource that does not change, and sets the
+// annotations of its gate in set. nil leaves the policies as they are.
 func (r *run) transition(res *resource, set map[string]string) []string {
 	d := r.gating(res).Decide()
 	if !res.observed.Guarded() { // else the gate reports it
@@ -116,9 +117,8 @@ func (r *run) transition(res *resource, set map[string]string) []string {
 	return d.Policies
 }
 
-// gating is the question to package gating about an observed resource. The
-// composite is the only holder of approvals that a request shows, and as live as it
-// can be.
+// gating returns what package gating needs to decide about the gate of an observed resource. The
+// composite is the only holder of approvals that a request shows, and as live as it can be.
 func (r *run) gating(res *resource) gating.Managed {
 	res.observed.Whole()
 	mr := r.owned(res)
@@ -141,7 +141,8 @@ func (r *run) gating(res *resource) gating.Managed {
 	return g
 }
 
-// wholeOf is what the deletion of the composite deletes; false where composites are composed, below which a request shows nothing.
+// wholeOf returns what the deletion of the composite deletes; false where composites are composed, below which a request shows
+// nothing.
 func wholeOf(r *run) (identity.Whole, bool) {
 	var below []*parent.State
 	for _, res := range r.resources {

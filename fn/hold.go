@@ -14,8 +14,8 @@ import (
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
-// held is the observed resource as the pipeline composed it before, so that
-// applying it changes nothing (KR-09-04).
+// held returns the observed resource as the pipeline composed it before, so that applying it changes
+// nothing (KR-09-04).
 func (r *run) held(res *resource) *fnv1.Resource {
 	var shape map[string]any
 	if res.desired != nil && !res.replaced {
@@ -36,8 +36,8 @@ func (r *run) held(res *resource) *fnv1.Resource {
 	return out
 }
 
-// heldAnnotation is the value of v1alpha1.AnnotationKeyHeld; "" for none. The apply
-// removes the annotation once nothing is held (KR-09-05).
+// heldAnnotation returns the value of v1alpha1.AnnotationKeyHeld; "" for none. The apply removes the
+// annotation once nothing is held (KR-09-05).
 func (r *run) heldAnnotation(res *resource) string {
 	d := res.holding()
 	switch {
@@ -58,7 +58,8 @@ func (r *run) heldAnnotation(res *resource) string {
 	return ""
 }
 
-// values of the first changes, as far as there is room; nil for none.
+// values returns the values of the first changes, as far as there is room; nil where there are no
+// changes.
 func values(changes []change.Change) []v1alpha1.FieldDifference {
 	out, room := change.Fields(changes, len(changes)), v1alpha1.MaxHeldValues
 	for i := range out {
@@ -69,9 +70,9 @@ func values(changes []change.Change) []v1alpha1.FieldDifference {
 	return out
 }
 
-// creations that are held: by this step, and by earlier Kausality steps of the
-// pipeline, which leave nothing of them in the desired state. Sorted by resource, at
-// most v1alpha1.MaxHeldCreations.
+// creations returns the creations that are held: by this step, and by earlier Kausality steps of the
+// pipeline, which leave nothing of them in the desired state. They are sorted by resource, at most
+// v1alpha1.MaxHeldCreations.
 func (r *run) creations() []v1alpha1.HeldCreation {
 	out := slices.Clone(r.earlier.creations)
 	for _, res := range r.resources {
@@ -88,7 +89,7 @@ func (r *run) creations() []v1alpha1.HeldCreation {
 	return out[:min(len(out), v1alpha1.MaxHeldCreations)]
 }
 
-// creationsString is the value of v1alpha1.AnnotationKeyHeldCreations; "" for none.
+// creationsString returns the value of v1alpha1.AnnotationKeyHeldCreations; "" for none.
 func creationsString(list []v1alpha1.HeldCreation) string {
 	if len(list) == 0 {
 		return ""
@@ -96,7 +97,7 @@ func creationsString(list []v1alpha1.HeldCreation) string {
 	return marshal(list)
 }
 
-// parseCreations is the reverse of creationsString; nil for what does not parse.
+// parseCreations parses a value of creationsString; nil for what does not parse.
 func parseCreations(value string) (out []v1alpha1.HeldCreation) {
 	if value == "" || json.Unmarshal([]byte(value), &out) != nil {
 		return nil
@@ -104,7 +105,7 @@ func parseCreations(value string) (out []v1alpha1.HeldCreation) {
 	return out
 }
 
-// marshal values that consist of strings, which always succeeds.
+// marshal marshals values that consist of strings, which always succeeds.
 func marshal(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -113,8 +114,9 @@ func marshal(v any) string {
 	return string(raw)
 }
 
-// ready as observed: by the Ready condition, or by kstatus for a kind without one. It
-// reads the message, since converting the status takes longer than all the rest.
+// ready reports whether the resource is observed as ready: by the Ready condition, or by kstatus for
+// a kind without one. It reads the message, since converting the status takes longer than all the
+// rest.
 func (res *resource) ready() bool {
 	status := res.observed.Message.GetFields()["status"].GetStructValue()
 	for _, e := range status.GetFields()["conditions"].GetListValue().GetValues() {

@@ -37,8 +37,7 @@ type config struct {
 	tags, env bool
 }
 
-// configOf reads an Input, nil for none. The error names the field that is
-// invalid (KR-09-01).
+// configOf reads an Input, which may be nil. The error names the field that is invalid (KR-09-01).
 func configOf(s *structpb.Struct) (config, error) {
 	cfg := config{mode: v1alpha1.ModeLog, grace: defaultSettleGrace, crossplane: defaultServiceAccount}
 	if s == nil {

@@ -44,8 +44,8 @@ type carrier struct {
 	ours func(value any) bool
 }
 
-// carrierOf a resource; ok is false where it has none, or its field has another
-// type.
+// carrierOf returns the field of a resource that carries its provenance; ok is false where it has none,
+// or its field has another type.
 func (r *run) carrierOf(res *resource, p external.Provenance) (c carrier, ok bool) {
 	gk, wanted := kindOf(res.desired), forProvider(res.desired)
 	switch {
@@ -61,8 +61,8 @@ func (r *run) carrierOf(res *resource, p external.Provenance) (c carrier, ok boo
 	return c, ok || wanted[c.field] == nil
 }
 
-// carry provenance in what is wanted of a resource. Where the Input does not
-// configure it any more, what is observed stays until the next change.
+// carry writes the provenance into what is wanted of a resource. Where the Input does not configure it
+// any more, what is observed stays until the next change.
 func (r *run) carry(res *resource, c carrier) {
 	desired := forProvider(res.desired)[c.field]
 	var observed any
@@ -85,7 +85,7 @@ func (r *run) carry(res *resource, c carrier) {
 	}
 }
 
-// forProvider of an object; nil where there is none.
+// forProvider returns spec.forProvider of an object; nil where it is not set.
 func forProvider(u *unstructured.Unstructured) map[string]any {
 	if u == nil {
 		return nil

@@ -49,8 +49,8 @@ type warning struct {
 	drift bool
 }
 
-// report what is held, and in mode log what would be, in the condition of the
-// composite, in results and to later steps (KR-09-05, KR-09-06).
+// report reports what is held, and in mode log what would be, in the condition of the composite, in
+// results and to later steps (KR-09-05, KR-09-06).
 func (r *run) report() {
 	own := report{reason: v1alpha1.ConditionReasonAllowed, creations: r.creations()}
 	warnings := make([]warning, 0, len(r.notes)+len(r.resources))
@@ -74,7 +74,8 @@ func warn(to []warning, reason, text string, drift bool) []warning {
 	return append(to, warning{results.Warning{Reason: reason, Text: text}, drift})
 }
 
-// about one resource: what is held of it, and warnings, which are added to others.
+// about adds one resource to the report: what is held of it. It returns the warnings with those of the
+// resource.
 func (p *report) about(res *resource, to []warning) []warning {
 	for _, n := range res.notes {
 		to = warn(to, results.Reason, res.prefixed(n), false)
@@ -102,7 +103,7 @@ func (p *report) about(res *resource, to []warning) []warning {
 	return warn(to, reason, line, true)
 }
 
-// line about what is held of a resource: never without the command that approves it.
+// line returns the line about what is held of a resource: never without the command that approves it.
 func (res *resource) line(d *admission.Decision) string {
 	out := res.prefixed(d.Message)
 	if len(out) <= maxLine || d.Suggestion == "" {
@@ -116,8 +117,8 @@ func (res *resource) line(d *admission.Decision) string {
 	return results.Cut(res.prefixed(string(d.Reason)+fields), max(maxLine-len(tail), 0)) + tail
 }
 
-// outsideLine is about external drift (KR-09-26); "" for none. It is never without the
-// command that approves reverting it.
+// outsideLine returns the line about external drift (KR-09-26); "" where there is no drift. It is
+// never without the command that approves reverting it.
 func (res *resource) outsideLine() string {
 	d := res.outside
 	if d == nil {
@@ -128,7 +129,7 @@ func (res *resource) outsideLine() string {
 	return results.Cut(what, max(maxLine-len(tail), 0)) + tail
 }
 
-// prefixed is a text with the name of the resource.
+// prefixed returns a text with the name of the resource.
 func (res *resource) prefixed(text string) string {
 	return "resource " + strconv.Quote(res.name) + ": " + text
 }
@@ -140,7 +141,7 @@ func (r *run) settled() {
 	}
 }
 
-// condition of the composite (KR-09-05): the lines about what is held, or all
+// condition sets the condition of the composite (KR-09-05): the lines about what is held, or all
 // warnings where nothing is.
 func (r *run) condition(all report, warnings []warning) {
 	if all.reason != v1alpha1.ConditionReasonAllowed {
@@ -156,8 +157,8 @@ func (r *run) condition(all report, warnings []warning) {
 	response.ConditionTrue(r.rsp, v1alpha1.ConditionKausality, v1alpha1.ConditionReasonAllowed).WithMessage(message(lines)).TargetComposite()
 }
 
-// message of at most results.MaxMessage bytes: as many lines as fit, and the number
-// of the others.
+// message returns a message of at most results.MaxMessage bytes: as many lines as fit, and the number of
+// the others.
 func message(lines []string) string {
 	const reserve = len("and 1000000 more\n")
 	room := results.MaxMessage - reserve
@@ -172,8 +173,8 @@ func message(lines []string) string {
 	return strings.Join(out, "\n")
 }
 
-// results become events of the composite; there is none of drift while it is
-// snoozed (KR-09-06).
+// results adds the warnings as results, which become events of the composite; there is no event of drift
+// while it is snoozed (KR-09-06).
 func (r *run) results(warnings []warning) {
 	snoozed := approval.Parse(r.composite.State.Annotations).Snoozed(r.now)
 	list := make([]results.Warning, 0, len(warnings))
@@ -189,8 +190,8 @@ func (r *run) results(warnings []warning) {
 	results.Warn(r.rsp, list, len(list), rest)
 }
 
-// earlier report of a Kausality step of the same pipeline run, from the context; that
-// nothing is held where there is none.
+// earlier returns the report of an earlier Kausality step of the same pipeline run, from the context;
+// where there is no such step, it reports that nothing is held.
 func earlier(context *structpb.Struct) report {
 	fields := context.GetFields()[contextKey].GetStructValue().GetFields()
 	p := report{reason: v1alpha1.ConditionReasonAllowed, creations: parseCreations(fields["creations"].GetStringValue())}
@@ -202,7 +203,7 @@ func earlier(context *structpb.Struct) report {
 	return p
 }
 
-// after an earlier report: the two together, each line once.
+// after returns this report together with an earlier one, each line once.
 func (p report) after(before report) report {
 	p.outside = results.Joined(before.outside, p.outside)
 	if before.reason == v1alpha1.ConditionReasonAllowed {

@@ -24,8 +24,8 @@ type resource struct {
 	name string
 	// observed is nil where the resource does not exist, or has no kind.
 	observed *offline.Resource
-	// want is the pipeline's message, nil where it wants none. desired is its
-	// content, nil where that has no kind; it is ours to modify.
+	// want is the pipeline's message, nil where it wants none. desired is its content, nil where that has
+	// no kind; it may be modified.
 	want    *fnv1.Resource
 	desired *unstructured.Unstructured
 	// operation that Crossplane would carry out; "" where there is nothing to decide.
@@ -41,7 +41,7 @@ type resource struct {
 	// decision is valid where decided is true.
 	decision admission.Decision
 	decided  bool
-	// rest is what is emitted of a change of which a part is held; nil for all or none.
+	// rest is the part of a change that is emitted where another part is held; nil for all or none.
 	rest *fnv1.Resource
 	// opens is the content of the once approval by which the function opens its
 	// gate; "" for none.
@@ -53,7 +53,7 @@ type resource struct {
 	notes []string
 }
 
-// resourcesOf a request, sorted by name: those that are observed or desired.
+// resourcesOf returns the resources of a request, sorted by name: those that are observed or desired.
 func resourcesOf(req *fnv1.RunFunctionRequest, xr parent.Ref) []*resource {
 	observed, desired := req.GetObserved().GetResources(), req.GetDesired().GetResources()
 	names := slices.AppendSeq(make([]string, 0, len(observed)+len(desired)), maps.Keys(observed))
@@ -78,8 +78,8 @@ func resourcesOf(req *fnv1.RunFunctionRequest, xr parent.Ref) []*resource {
 	return out
 }
 
-// unmask what is desired where an earlier Kausality step of the pipeline masked it:
-// the decision is about what its author wants.
+// unmask removes the mask from what is desired where an earlier Kausality step of the pipeline masked
+// it: the decision is about what its author wants.
 func (r *resource) unmask() {
 	if r.desired == nil || ssa.Child(r.desired.Object, "spec")[mask.FieldManagementPolicies] == nil {
 		return
@@ -106,7 +106,7 @@ func (r *resource) operationOf() admission.Operation {
 	return admission.Update
 }
 
-// current is the observed object; nil where there is none.
+// current returns the observed object; nil where it does not exist.
 func (r *resource) current() *unstructured.Unstructured {
 	if r.observed == nil {
 		return nil
@@ -114,7 +114,7 @@ func (r *resource) current() *unstructured.Unstructured {
 	return r.observed.Unstructured
 }
 
-// refused by the decision.
+// refused reports whether the decision refuses the change of the resource.
 func (r *resource) refused() bool { return r.decided && !r.decision.Allowed }
 
 // changes reports whether the desired state changes by an accepted operation.
@@ -122,8 +122,9 @@ func (r *resource) changes() bool {
 	return r.decided && r.decision.Allowed && r.decision.Class != outcome.ClassNone
 }
 
-// annotation of Kausality's on the resource as emitted: as stored, or as the
-// decision edits it where edits is true and the change is accepted. "" for none.
+// annotation returns an annotation of Kausality on the resource as emitted: as stored, or as the
+// decision edits it where edits is true and the change is accepted. It is "" where the annotation is not
+// set.
 func (r *resource) annotation(key string, edits bool) string {
 	if edit, ok := r.decision.Annotations[key]; ok && edits && r.changes() {
 		return ptr.Deref(edit, "")

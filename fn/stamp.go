@@ -13,7 +13,7 @@ import (
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
-// emit the desired state: what is allowed with its trace, what is refused as it is.
+// emit writes the desired state: what is allowed with its trace, what is refused as it is.
 func (r *run) emit() {
 	out := make(map[string]*fnv1.Resource, len(r.resources))
 	r.keeper = r.findKeeper(false)
@@ -57,9 +57,8 @@ func (r *run) findKeeper(guarded bool) *resource {
 	return nil
 }
 
-// stamp our annotations on what is emitted, and none of ours that is not computed
-// here (KR-09-03). The message and the top level of its object are modified, all below
-// is shared.
+// stamp sets the annotations of Kausality on what is emitted, and removes those that are not computed
+// here (KR-09-03). The message and the top level of its object are modified, all below is shared.
 func (r *run) stamp(res *resource, out *fnv1.Resource) *fnv1.Resource {
 	c := r.composite
 	carried, after := r.traceOf(res)
@@ -89,8 +88,9 @@ func (r *run) stamp(res *resource, out *fnv1.Resource) *fnv1.Resource {
 	return out
 }
 
-// recorded annotation of a resource as emitted, which a webhook writes where there is one. The function then emits
-// it only where it did before: to apply it, too, would be a write of its own (KR-04-18).
+// recorded returns the annotation of a resource as emitted, which a webhook writes where there is one.
+// The function then emits it only where it did before: to apply it, too, would be a write of its own
+// (KR-04-18).
 func (r *run) recorded(res *resource, key string) string {
 	if r.composite.Webhook && res.observed != nil && !res.observed.Owned.Annotates(key) {
 		return ""
@@ -98,8 +98,8 @@ func (r *run) recorded(res *resource, key string) string {
 	return res.annotation(key, !r.composite.Webhook)
 }
 
-// traceOf a resource as emitted, as text and parsed. Where nothing changes it is the
-// stored text, byte for byte: Crossplane applies on every reconcile.
+// traceOf returns the trace of a resource as emitted, as text and parsed. Where nothing changes it is
+// the stored text, byte for byte: Crossplane applies on every reconcile.
 func (r *run) traceOf(res *resource) (string, trace.Trace) {
 	t := res.decision.Trace
 	switch {
@@ -114,7 +114,7 @@ func (r *run) traceOf(res *resource) (string, trace.Trace) {
 	return t.String(), t
 }
 
-// untraced is the trace of a resource that existed before Kausality (KR-07-04).
+// untraced returns the trace of a resource that existed before Kausality (KR-07-04).
 func (r *run) untraced(res *resource) trace.Trace {
 	s := r.composite.State
 	ref := res.observed.State().Ref
@@ -123,8 +123,8 @@ func (r *run) untraced(res *resource) trace.Trace {
 	return trace.Extend(trace.Current(s), s.Ref, hop, ref.Namespace)
 }
 
-// annotate an object, of which the top level alone is modified: of our annotations,
-// those that a Composition may set stay and those given are set.
+// annotate sets annotations of an object; only the top level of the object is modified. Of Kausality's
+// annotations, those that a Composition may set stay and those given are set.
 func annotate(object *structpb.Struct, set map[string]string) {
 	metadata := object.GetFields()["metadata"].GetStructValue().GetFields()
 	annotations := maps.Clone(metadata["annotations"].GetStructValue().GetFields())
@@ -140,8 +140,8 @@ func annotate(object *structpb.Struct, set map[string]string) {
 	object.Fields["metadata"] = ssa.StructOf(ssa.With(metadata, ssa.StructOf(annotations), "annotations"))
 }
 
-// setPolicies sets spec.managementPolicies of an object, of which the top level alone
-// is modified.
+// setPolicies sets spec.managementPolicies of an object. Only the top level of the object is
+// modified.
 func setPolicies(object *structpb.Struct, policies []string) {
 	values := make([]*structpb.Value, 0, len(policies))
 	for _, p := range policies {

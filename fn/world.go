@@ -36,9 +36,9 @@ type world struct {
 
 var _ admission.World = &world{}
 
-// worldOf a composite with its resources. Where the Input has managed policies, every kind
-// with a spec.forProvider is one with management policies: a field that has its default
-// does not show before the first object of the kind exists.
+// worldOf returns a World for a composite with its resources. Where the Input has managed policies,
+// every kind with a spec.forProvider is one with management policies: a field that has its default does
+// not show before the first object of the kind exists.
 func worldOf(c *offline.Composite, object map[string]any, resources []*resource, cfg config) *world {
 	w := &world{composite: c, object: object, kinds: map[schema.GroupVersionKind]identity.Kind{}, secrets: cfg.secrets}
 	for _, r := range resources {
@@ -48,7 +48,7 @@ func worldOf(c *offline.Composite, object map[string]any, resources []*resource,
 	return w
 }
 
-// learn the kind of an object, nil for none.
+// learn records the kind of an object, which may be nil.
 func (w *world) learn(u *unstructured.Unstructured, managed bool) {
 	if u == nil {
 		return
@@ -63,23 +63,22 @@ func (w *world) learn(u *unstructured.Unstructured, managed bool) {
 	}
 }
 
-// Kind of composed resources, as far as their objects show it.
+// Kind returns the kind of composed resources, as far as their objects show it.
 func (w *world) Kind(gvk schema.GroupVersionKind) identity.Kind {
 	k := w.kinds[gvk]
 	k.SecretFields = w.secrets
 	return k
 }
 
-// Parent is the composite for every reference: it is the parent of all that it
-// composes.
+// Parent returns the composite for every reference: it is the parent of all that it composes.
 func (w *world) Parent(context.Context, parent.Ref, bool) (*parent.State, error) {
 	return w.composite.State, nil
 }
 
-// Object is the composite too.
+// Object returns the composite too.
 func (w *world) Object(context.Context, parent.Ref) (map[string]any, error) { return w.object, nil }
 
-// Settings of the policy that covers an object.
+// Settings returns the settings of the policy that covers an object.
 func (w *world) Settings(object parent.Ref, labels map[string]string) settings.Settings {
 	return w.cluster.Settings(object, labels)
 }
@@ -87,13 +86,13 @@ func (w *world) Settings(object parent.Ref, labels map[string]string) settings.S
 // Removing reports whether Kausality is being removed.
 func (w *world) Removing() bool { return w.cluster.Removing }
 
-// Initialized are the condition types that the policies name for a kind.
+// Initialized returns the condition types that the policies name for a kind.
 func (w *world) Initialized(kind schema.GroupKind) []string { return w.cluster.Initialized(kind) }
 
-// Settled as derived without a webhook.
+// Settled returns the generation that settled, as derived without a webhook.
 func (w *world) Settled(parent.Ref) int64 { return w.composite.Settled }
 
-// Namespace that was fetched; zero for any other.
+// Namespace returns the Namespace that was fetched; zero for any other.
 func (w *world) Namespace(_ context.Context, name string, _ bool) (settings.Namespace, error) {
 	return w.cluster.Namespace(name), nil
 }
@@ -101,9 +100,9 @@ func (w *world) Namespace(_ context.Context, name string, _ bool) (settings.Name
 // unknownBuild is the fingerprint of no stored resource.
 const unknownBuild = "unknown"
 
-// Build of what composes. The fingerprint of a webhook includes parts that no
-// request shows: where there is one, it decides whether the build is new, and the
-// function only whether the change is part of the upgrade (KR-09-07).
+// Build returns the build of what composes. The fingerprint of a webhook includes parts that no request
+// shows: where there is one, it decides whether the build is new, and the function only whether the
+// change is part of the upgrade (KR-09-07).
 func (w *world) Build(context.Context, *admission.Request, *parent.State) (allowance.Build, error) {
 	if w.composite.Webhook {
 		return allowance.Build{Fingerprint: unknownBuild, RecordedLate: true}, nil

@@ -34,9 +34,10 @@ type Desired struct {
 	Fields map[string]any
 }
 
-// readDesired of a request. Of the author's value after it there are several sources, of
-// which the first holds: what an earlier call for the request remembered, what the
-// function composes, what is stored while the mask is unchanged, the incoming value.
+// readDesired returns the desired state before and after a request. There are several sources for the
+// author's value after it. The first of these that exists is used: what an earlier call for the request
+// remembered, what the function composes, what is stored while the mask is unchanged, the incoming
+// value.
 func readDesired(req *request.Request, kind identity.Kind, manager string, closeTo []v1alpha1.Verb) Desired {
 	p := Desired{Old: content(req.OldObject), New: content(req.Object)}
 	if !kind.ManagementPolicies {
@@ -79,11 +80,11 @@ func readDesired(req *request.Request, kind identity.Kind, manager string, close
 	return p
 }
 
-// composedAuthor is the author's managementPolicies behind the mask that the
-// composition function composes (gate: Managed). The function masks from a managed
-// resource that may be stale. If its record of the gate or of the author differs from
-// the stored one, the field is the function's mask. Its author's value counts only if
-// it also stamps a new hop; otherwise the stored one is kept (KR-08-16).
+// composedAuthor returns the author's managementPolicies behind the mask that the composition function
+// composes (gate: Managed). The function masks from a managed resource that may be stale. If its
+// record of the gate or of the author differs from the stored one, the field is the function's mask.
+// Its author's value counts only if it also stamps a new hop; otherwise the stored one is kept
+// (KR-08-16).
 func composedAuthor(req *request.Request, manager string, p Desired) ([]string, bool) {
 	if req.OldObject == nil || identity.IsDeleting(req.Object) || !subject.IsComposedApply(manager) ||
 		req.Keeps(v1alpha1.AnnotationKeyGate) && req.Keeps(v1alpha1.AnnotationKeyManagementPolicies) {
@@ -99,8 +100,8 @@ func composedAuthor(req *request.Request, manager string, p Desired) ([]string, 
 	return p.Before, true
 }
 
-// remask an object of an external system, so that a re-apply of the author's value
-// does not show up as a diff.
+// remask masks an object of an external system again, so that a re-apply of the author's value does not
+// show up as a diff.
 func (p *Desired) remask(req *request.Request) {
 	if req.Object == nil || req.OldObject == nil || identity.IsDeleting(req.Object) {
 		return
@@ -111,7 +112,7 @@ func (p *Desired) remask(req *request.Request) {
 	}
 }
 
-// content of an object; nil for none.
+// content returns the content of an object; nil for a nil object.
 func content(o *unstructured.Unstructured) map[string]any {
 	if o == nil {
 		return nil
@@ -119,7 +120,7 @@ func content(o *unstructured.Unstructured) map[string]any {
 	return o.Object
 }
 
-// DeletionPolicy of an object's content; "" for none.
+// DeletionPolicy returns spec.deletionPolicy in the content of an object; "" where it is not set.
 func DeletionPolicy(content map[string]any) string {
 	spec, _ := content["spec"].(map[string]any)
 	value, _ := spec["deletionPolicy"].(string)

@@ -20,7 +20,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// SettledAt is the intent generation at which an object settled; -1 for none.
+// SettledAt returns the intent generation at which an object settled; -1 for none.
 func (f *Facts) SettledAt(s *parent.State) int64 {
 	if f.Options.ExpectUntil == ExpectUntilObserved && s.HasObserved {
 		return s.ObservedGeneration
@@ -28,7 +28,7 @@ func (f *Facts) SettledAt(s *parent.State) int64 {
 	return max(s.SettledGeneration(), f.World.Settled(s.Ref))
 }
 
-// RequestInput is the input without the parent. The old object has its status, which an
+// RequestInput returns the input without the parent. The old object has its status, which an
 // expression may read.
 func (f *Facts) RequestInput() *expression.Input {
 	user, memberOf := f.Writer()
@@ -69,8 +69,8 @@ type Facts struct {
 
 	ParentRef parent.Ref
 	HasParent bool
-	// stale: what is held was recorded by the composition function, whose own apply may be
-	// based on a read from before that (KR-05-60).
+	// stale: the composition function recorded what is held. Its own apply may be based on a read from
+	// before that (KR-05-60).
 	Stale bool
 
 	userHash Memo[string]
@@ -79,7 +79,7 @@ type Facts struct {
 	details  Memo[[]change.Detail]
 }
 
-// Collect the facts of a request. Policies may be nil.
+// Collect collects the facts of a request. Policies may be nil.
 func Collect(ctx context.Context, w world.World, o *Options, p world.Policies, req *request.Request) (*Facts, error) {
 	f := &Facts{World: w, Options: o, Policies: p, Req: req, Kind: w.Kind(req.Kind)}
 	stored := req.Stored()
@@ -106,9 +106,9 @@ func Collect(ctx context.Context, w world.World, o *Options, p world.Policies, r
 	return f, nil
 }
 
-// parentOf a request: that of the stored object. Where a user removed it, an apply by
-// Crossplane brings the change and the owner together: a composed apply names its
-// composite itself (KR-13-03).
+// parentOf returns the parent of a request: that of the stored object. Where a user removed it, an apply
+// by Crossplane brings the change and the owner together: a composed apply names its composite itself
+// (KR-13-03).
 func (f *Facts) parentOf(stored *unstructured.Unstructured) (parent.Ref, bool) {
 	ref, ok := parent.Of(stored, f.Kind.Role)
 	if !ok && f.Req.Operation == request.Update && subject.IsComposedApply(f.Manager) {
@@ -117,9 +117,9 @@ func (f *Facts) parentOf(stored *unstructured.Unstructured) (parent.Ref, bool) {
 	return ref, ok
 }
 
-// ModeOf an object by precedence (KR-05-21). An annotation with an invalid mode
-// counts as absent, and a warning names it. While Kausality is being removed, and where
-// the policy is suspended or only traces, the mode is log.
+// ModeOf returns the mode of an object by precedence (KR-05-21), and warnings. An annotation with an
+// invalid mode counts as absent, and a warning names it. While Kausality is being removed, and where the
+// policy is suspended or only traces, the mode is log.
 func (f *Facts) ModeOf(ctx context.Context, own, namespace string, s settings.Settings) (v1alpha1.Mode, []string, error) {
 	if f.World.Removing() || s.Suspended || s.TraceOnly {
 		return v1alpha1.ModeLog, nil, nil
@@ -146,7 +146,7 @@ func (f *Facts) ModeOf(ctx context.Context, own, namespace string, s settings.Se
 	return mode, invalid, err
 }
 
-// CloseTo are the verbs of a closed gate beside Observe.
+// CloseTo returns the verbs of a closed gate beside Observe.
 func (f *Facts) CloseTo() []v1alpha1.Verb {
 	if f.Settings.HasCloseTo {
 		return f.Settings.CloseTo
@@ -154,8 +154,8 @@ func (f *Facts) CloseTo() []v1alpha1.Verb {
 	return f.Options.CloseTo
 }
 
-// Writer is the user who makes the request, or under whose name the write will be
-// made, and the groups.
+// Writer returns the user who makes the request, or under whose name the write will be made, and the
+// groups.
 func (f *Facts) Writer() (user string, groups []string) {
 	if f.Req.User.Name != "" || f.Req.Controller == "" {
 		return f.Req.User.Name, f.Req.User.Groups
@@ -164,15 +164,15 @@ func (f *Facts) Writer() (user string, groups []string) {
 	return f.Req.Controller, groups
 }
 
-// Hash of the user who makes the request.
+// Hash returns the hash of the user who makes the request.
 func (f *Facts) Hash() string { return *f.userHash.Get(f.Req.User.Hash) }
 
-// ID of the user who makes the request.
+// ID returns the id of the user who makes the request.
 func (f *Facts) ID() string { return *f.userID.Get(f.Req.User.ID) }
 
-// Resource is the composition resource name of the object, by which approvals name it; empty where it is not composed. Crossplane's own
-// apply has it in the request. One that is stored may be another user's (KR-13-65); of any other writer it is that one, so that
-// one request cannot give itself another (KR-04-12).
+// Resource returns the composition resource name of the object, by which approvals name it; empty where it is not composed.
+// Crossplane's own apply has it in the request. One that is stored may be another user's (KR-13-65); of any other writer it is that
+// one, so that one request cannot give itself another (KR-04-12).
 func (f *Facts) Resource() string {
 	if f.Req.Object != nil && (f.Req.Actor == request.ActorParentController ||
 		subject.IsComposedApply(f.Manager) && f.World.MayControl(f.Req.User, parent.RoleComposite)) {
@@ -181,7 +181,7 @@ func (f *Facts) Resource() string {
 	return f.Req.Resource()
 }
 
-// DifferenceID of the request as a change of a child of p (KR-10-02). changes are those
+// DifferenceID returns the id of the request as a change of a child of p (KR-10-02). changes are those
 // of an update; a creation or deletion is one change as a whole.
 func (f *Facts) DifferenceID(p *parent.State, changes []change.Change) string {
 	if f.Req.Operation != request.Update {
@@ -197,7 +197,8 @@ func (f *Facts) DesiredChange() bool {
 	return f.Req.Operation != request.Update || len(f.Changes) > 0
 }
 
-// PolicySet in force; nil for none. One decision uses one set.
+// PolicySet returns the policies in force; nil where there are no policies. One decision uses one
+// set.
 func (f *Facts) PolicySet() *allowance.Set {
 	return *f.set.Get(func() *allowance.Set {
 		if f.Policies == nil {
@@ -207,7 +208,7 @@ func (f *Facts) PolicySet() *allowance.Set {
 	})
 }
 
-// Verb of the request on the child, as policies name it.
+// Verb returns the verb of the request on the child, as policies name it.
 func (f *Facts) Verb() string {
 	switch f.Req.Operation {
 	case request.Create:
@@ -218,7 +219,7 @@ func (f *Facts) Verb() string {
 	return allowance.VerbUpdate
 }
 
-// Fields that an update changes, as policies see them; nil for other operations.
+// Fields returns the fields that an update changes, as policies see them; nil for other operations.
 func (f *Facts) Fields() []change.Detail {
 	return *f.details.Get(func() []change.Detail {
 		if f.Req.Operation != request.Update {
@@ -235,7 +236,7 @@ func (f *Facts) Fields() []change.Detail {
 	})
 }
 
-// lists of the kind: built-in kinds are known, others by their schema.
+// lists returns the list types of the object's kind: built-in kinds are known, others by their schema.
 func (f *Facts) lists() change.Lists {
 	if l := change.BuiltinLists(f.Req.Kind); l != nil {
 		return l
@@ -249,17 +250,18 @@ func (f *Facts) Inside() bool {
 	return !f.Kind.ManagementPolicies && f.Kind.Role != parent.RoleManaged && external.MaskPath(f.Req.Kind.GroupKind()) == nil
 }
 
-// Relevant differences of the external resource: those that no rule ignores.
+// Relevant returns the differences of the external resource that no rule ignores.
 func (f *Facts) Relevant(object map[string]any) []change.Change {
 	return f.Settings.Relevant(f.Options.Ignore.Filter(f.Req.Kind.GroupKind(), f.Kind.SecretFields.Redact(external.Difference(object))))
 }
 
-// Secrets are the fields of the object with secret values, by its schema and its policy (KR-13-26).
+// Secrets returns the fields of the object with secret values, by its schema and its policy
+// (KR-13-26).
 func (f *Facts) Secrets() change.SecretFields {
 	return f.Kind.SecretFields.And(f.Settings.SecretFields)
 }
 
-// KindOf an object.
+// KindOf returns what is known about the kind of an object.
 func (f *Facts) KindOf(s *parent.State) identity.Kind { return f.World.Kind(s.GroupVersionKind) }
 
 // Linked reports whether a Claim that was found by its name references the composite.

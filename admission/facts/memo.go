@@ -6,7 +6,8 @@ type Memo[T any] struct {
 	Known bool
 }
 
-// Get the value. A pointer, so that large values are not copied; it is not modified.
+// Get returns the value, which it computes on the first call. It returns a pointer, so that large values
+// are not copied; the value is not modified.
 func (m *Memo[T]) Get(compute func() T) *T {
 	if !m.Known {
 		m.Value, m.Known = compute(), true

@@ -34,7 +34,7 @@ type Options struct {
 	Unreported bool
 	// Remember what is refused or logged as drift in Decision.Drift, for the Request.Held of later requests.
 	Remember bool
-	// Separates: the adapter writes Decision.Rest. Otherwise a change of which a part was held before is refused.
+	// Separates: the adapter writes Decision.Rest. Otherwise a change is refused if a part of it was held before.
 	Separates bool
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// MixedCauses is how a change is decided of which a part was held before (KR-05-62 to KR-05-64).
+// MixedCauses returns how a change is decided if a part of it was held before (KR-05-62 to KR-05-64).
 func (f *Facts) MixedCauses() v1alpha1.MixedCauses {
 	switch {
 	case f.Req.Actor != request.ActorUnknown:
@@ -35,7 +35,7 @@ func (f *Facts) Separates() bool {
 	return f.Options.Separates && f.Req.Subresource == "" && f.MixedCauses() == v1alpha1.MixedCausesHold
 }
 
-// Without are the facts of the update with some paths as stored.
+// Without returns the facts of the update with some paths as stored.
 func (f *Facts) Without(ctx context.Context, paths func(path string) bool) (*Facts, error) {
 	req := *f.Req
 	req.Object = &unstructured.Unstructured{Object: f.keeping(paths)}
@@ -47,7 +47,7 @@ func (f *Facts) Without(ctx context.Context, paths func(path string) bool) (*Fac
 	return part, nil
 }
 
-// keeping is the content of the object with some paths as stored.
+// keeping returns the content of the object with some paths as stored.
 func (f *Facts) keeping(keep func(path string) bool) map[string]any {
 	c, old, object := f.comparison(), f.Req.OldObject, f.Req.Object
 	out := c.Part(old.Object, object.Object, func(l change.Leaf) bool { return keep(l.Path) })
@@ -88,13 +88,13 @@ func recorded(req *request.Request, manager string) *request.Request {
 	return &out
 }
 
-// comparison of the object before and after. The composition function knows the lists of
-// built-in kinds alone, and what it recorded has the paths that it saw.
+// comparison returns how the object is compared before and after. The composition function knows the
+// lists of built-in kinds alone, and what it recorded has the paths that it saw.
 func (f *Facts) comparison() change.Comparison {
 	return change.Comparison{Lists: change.BuiltinLists(f.Req.Kind), Unstored: f.Req.Unstored(), Secrets: f.Secrets()}
 }
 
-// Leaves of an update; nil for other operations.
+// Leaves returns the leaves that an update changes; nil for other operations.
 func (f *Facts) Leaves() []change.Leaf {
 	if f.Req.Operation != request.Update {
 		return nil

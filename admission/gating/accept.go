@@ -88,8 +88,8 @@ func (a Acceptance) Transition() (next v1alpha1.Gate, pending []change.Change) {
 	return next, nil
 }
 
-// awaiting are the paths of accepted changes that a closed gate withholds, with the verbs that carry
-// them out; nil where none are recorded, as in gates of older versions.
+// awaiting returns the paths of accepted changes that a closed gate withholds, with the verbs that
+// carry them out; nil where none are recorded, as in gates of older versions.
 func awaiting(gate v1alpha1.Gate) (paths []string, verbs []v1alpha1.Verb) {
 	if !withholds(gate) {
 		return nil, nil
@@ -107,7 +107,7 @@ func onlyDelete(gate v1alpha1.Gate) bool {
 	return !slices.ContainsFunc(gate.Verbs, func(v v1alpha1.Verb) bool { return v != v1alpha1.VerbDelete })
 }
 
-// extend an open gate by what an accepted change opens.
+// extend adds to an open gate what an accepted change opens.
 func extend(gate, next v1alpha1.Gate) v1alpha1.Gate {
 	if slices.Contains(gate.Verbs, v1alpha1.VerbDelete) {
 		at := DeletionOpenedAt(gate) // a change does not prolong the opening for Delete

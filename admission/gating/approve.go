@@ -17,8 +17,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// difference of the external resource that an approval would remove, and the
-// verbs that takes.
+// difference returns the difference of the external resource that an approval would remove, and the
+// verbs that this needs.
 func (g Managed) difference(author []string) ([]change.Change, []v1alpha1.Verb) {
 	if g.Gone && !mask.Gives(author, v1alpha1.VerbCreate) {
 		return nil, nil // its author never creates it: no approval would
@@ -90,10 +90,10 @@ func (g Managed) resume(author []string, gate v1alpha1.Gate, diff []change.Chang
 	return g.stored(ActionOpen, author, next), true
 }
 
-// stopped returns the freeze, or the rejection of the managed resource, on it or
-// above it, that keeps the gate closed although an approval matches, as a clause; ""
-// for none. A holder that is being deleted is not frozen: its cleanup must finish. While
-// the policy is suspended, nothing checks who writes approvals (KR-12-13).
+// stopped returns the freeze, or the rejection of the managed resource, on it or above it, that keeps
+// the gate closed although an approval matches, as a clause; "" where nothing does. A holder that is
+// being deleted is not frozen: its cleanup must finish. While the policy is suspended, nothing checks
+// who writes approvals (KR-12-13).
 func (g Managed) stopped(verbs []v1alpha1.Verb) string {
 	if g.Suspended {
 		return "the Kausality policy is suspended"
@@ -112,7 +112,7 @@ func (g Managed) stopped(verbs []v1alpha1.Verb) string {
 	return ""
 }
 
-// frozen is the freeze of the managed resource or of what is above it; nil for none.
+// frozen returns the freeze of the managed resource or of what is above it; nil for none.
 func (g Managed) frozen() *identity.Freeze {
 	if f := g.Covering.Freeze(g.MR.Ref, g.Kind, g.Now); f != nil {
 		return f
@@ -125,8 +125,8 @@ func (g Managed) frozen() *identity.Freeze {
 	return nil
 }
 
-// query of a holder's approvals for verbs on the external resource. The intent is that of
-// the holder: an approval is valid by the generation of the object that carries it.
+// query returns the query of a holder's approvals for verbs on the external resource. The intent is that
+// of the holder: an approval is valid by the generation of the object that carries it.
 func (g Managed) query(holder *parent.State, verbs []v1alpha1.Verb, id string) approval.Query {
 	intent, _ := trace.Intent(holder)
 	apiVersion, kind := g.MR.ToAPIVersionAndKind()
@@ -139,14 +139,14 @@ func (g Managed) query(holder *parent.State, verbs []v1alpha1.Verb, id string) a
 	}
 }
 
-// ExternalChange is a change of the external resource of an object by verbs, as ApprovalRules see it. The fields that it
-// changes are the caller's to add.
+// ExternalChange returns a change of the external resource of an object by verbs, as ApprovalRules see it. The caller
+// adds the fields that it changes.
 func ExternalChange(o *parent.State, verbs []v1alpha1.Verb) allowance.Change {
 	return allowance.Change{Kind: o.GroupKind(), Namespace: o.Namespace, Name: o.Name, Labels: o.Labels,
 		Relation: v1alpha1.RelationExternal, Verbs: verbs}
 }
 
-// lacks is approval.Query.Lacks for verbs on the external resource (KR-14-03).
+// lacks returns approval.Query.Lacks for verbs on the external resource (KR-14-03).
 func (g Managed) lacks(verbs []v1alpha1.Verb) func([]v1alpha1.Vote) (string, bool) {
 	rules := g.rules(verbs)
 	if len(rules) == 0 {
@@ -157,7 +157,7 @@ func (g Managed) lacks(verbs []v1alpha1.Verb) func([]v1alpha1.Vote) (string, boo
 	return func(votes []v1alpha1.Vote) (string, bool) { return rules.Lacks(votes, authors, g.Now) }
 }
 
-// covering is what may freeze the managed resource from outside.
+// covering returns what may freeze the managed resource from outside.
 func (g Managed) covering() identity.Covering {
 	for _, h := range g.Holders {
 		if h.State.UID == g.MR.UID {
@@ -167,7 +167,7 @@ func (g Managed) covering() identity.Covering {
 	return g.Covering
 }
 
-// rules that match verbs on the external resource.
+// rules returns the ApprovalRules that match verbs on the external resource.
 func (g Managed) rules(verbs []v1alpha1.Verb) allowance.Rules {
 	if !g.Policies.HasRules() {
 		return nil
@@ -177,14 +177,14 @@ func (g Managed) rules(verbs []v1alpha1.Verb) allowance.Rules {
 	return g.Policies.Matching(&c)
 }
 
-// tally the votes to remove a difference, as approval.Set.Tally. Of several holders it is that on which the report suggests
-// the approval.
+// tally returns the votes to remove a difference, and what they lack, as approval.Set.Tally. Of several
+// holders it uses that on which the report suggests the approval.
 func (g Managed) tally(verbs []v1alpha1.Verb, id string) (votes []v1alpha1.Vote, lacking string) {
 	h := g.owner()
 	return h.Decisions(g.Now).Tally(g.query(h.State, verbs, id))
 }
 
-// use of an approval by the gate. It has no version of the managed resource, whose
+// use returns the use of an approval by the gate. It has no version of the managed resource, since its
 // generation moves with the mask itself: the difference identifies the use.
 func (g Managed) use(id string) approval.Use {
 	apiVersion, kind := g.MR.ToAPIVersionAndKind()
@@ -206,9 +206,8 @@ func (g Managed) adoptPendingClaims(claims approval.Claims, gate v1alpha1.Gate, 
 	}
 }
 
-// open the gate by an approval. A claim that was taken before and whose opening
-// was never stored is used again. Unfinished uses that the gate records stay
-// recorded.
+// open opens the gate by an approval. A claim that was taken before is used again if its opening was
+// never stored. Unfinished uses that the gate records stay recorded.
 func (g Managed) open(author []string, was v1alpha1.Gate, h identity.Holder, set approval.Set, m approval.Match, id string,
 	verbs []v1alpha1.Verb, paths []string,
 ) Decision {
@@ -251,9 +250,9 @@ func (g Managed) open(author []string, was v1alpha1.Gate, h identity.Holder, set
 	return d
 }
 
-// deletion approved on any holder, of the MR alone or of all below the holder,
-// opens the gate for Delete. What is to be left behind stays so, also where the
-// holder's deletion is approved (KR-08-12).
+// deletion opens the gate for Delete where a holder has an approval of it: for the MR alone, or for all
+// below the holder. What is to be left behind stays so, also where the holder's deletion is approved
+// (KR-08-12).
 func (g Managed) deletion(author []string, gate v1alpha1.Gate) (Decision, bool) {
 	if !mask.Gives(author, v1alpha1.VerbDelete) || orphans(g.MR, author) || IsOpenFor(g.MR.Annotations, v1alpha1.VerbDelete) {
 		return Decision{}, false
@@ -300,8 +299,9 @@ func (g Managed) deletionOf(author []string, gate v1alpha1.Gate, h identity.Hold
 	return d, true
 }
 
-// wholeOf a holder is the id of its deletion where this managed resource is one of those that it deletes: an approval of it is about the
-// managed resources below it then, and about no other that joined since (KR-13-64).
+// wholeOf returns the id of a holder's deletion where this managed resource is one of those that it
+// deletes. An approval of it is about the managed resources below it at that time, and about none that
+// joined since (KR-13-64).
 func (g Managed) wholeOf(h identity.Holder, set approval.Set) (id string, ok bool) {
 	if h.Whole == nil || !set.Exact() {
 		return "", false
@@ -310,8 +310,8 @@ func (g Managed) wholeOf(h identity.Holder, set approval.Set) (id string, ok boo
 	return whole.ID, ok && whole.Has(g.MR)
 }
 
-// owner of the report, on which its approval is suggested: the parent where there is one
-// on which approvals count, else the MR itself.
+// owner returns the owner of the report, on which its approval is suggested: the parent where there is
+// one on which approvals count, else the MR itself.
 func (g Managed) owner() identity.Holder {
 	for _, h := range g.Holders {
 		if h.State.UID != g.MR.UID && !h.Unguarded {
@@ -348,10 +348,10 @@ func (g Managed) drift(diff []change.Change) *v1alpha1.DriftSpec {
 // inert is what the cause of a drift adds where an approval changes nothing.
 const inert = "the provider makes no change, even if that is approved: it has applied this manifest before, and compares with that alone"
 
-// Owner of the report about an MR's external drift.
+// Owner returns the owner of the report about an MR's external drift.
 func (g Managed) Owner() *parent.State { return g.owner().State }
 
-// ExplainDifference in one line, for events.
+// ExplainDifference describes a difference in one line, for events.
 func ExplainDifference(diff []v1alpha1.FieldDifference) string {
 	parts := make([]string, 0, len(diff))
 	for _, d := range diff {

@@ -57,7 +57,7 @@ func (g Managed) openBlind(author []string, gate v1alpha1.Gate) (Decision, bool)
 	return Decision{}, false
 }
 
-// blindVerbs are the sets of verbs that an approval may open a gate for where nothing can be
+// blindVerbs returns the sets of verbs that an approval may open a gate for where nothing can be
 // compared, the most first; never Delete, and none that the author does not give.
 func blindVerbs(author []string) [][]v1alpha1.Verb {
 	var given []v1alpha1.Verb

@@ -20,7 +20,7 @@ const (
 	UnknownNotLooking UnknownDrift = "NotLooking"
 )
 
-// Why external drift is unknown, as a clause; "" where it is known.
+// Why returns why external drift is unknown, as a clause; "" where it is known.
 func (b UnknownDrift) Why() string {
 	switch b {
 	case UnknownNothingComparable:

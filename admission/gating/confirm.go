@@ -38,8 +38,8 @@ func (g Managed) unconfirmed(gate v1alpha1.Gate) string {
 	return ""
 }
 
-// seen is the generation that a condition reports as observed; 0 where it reports none, or one that the managed
-// resource does not have yet, which is no evidence that the provider observed anything (KR-08-48).
+// seen returns the generation that a condition reports as observed; 0 where it reports none, or one that the
+// managed resource does not have yet, which is no evidence that the provider observed anything (KR-08-48).
 func (g Managed) seen(c parent.Condition) int64 {
 	if c.ObservedGeneration > g.MR.Generation {
 		return 0
@@ -47,8 +47,8 @@ func (g Managed) seen(c parent.Condition) int64 {
 	return c.ObservedGeneration
 }
 
-// noChange reports whether the provider has observed what the gate was opened for, and makes no change for what
-// still differs: the gate does not wait for its deadline (KR-08-46).
+// noChange reports whether the provider has observed the change that the gate was opened for, and makes no
+// change although a difference remains: the gate does not wait for its deadline (KR-08-46).
 func (g Managed) noChange(gate v1alpha1.Gate) bool {
 	synced, _ := g.MR.Condition("Synced")
 	return g.Inert && synced.Status == metav1.ConditionTrue && g.seen(synced) >= gate.Generation && !g.asyncPending() &&

@@ -20,8 +20,7 @@ func ExternallySettledAt(annotations map[string]string, s *parent.State) int64 {
 	return closedAt(gate)
 }
 
-// closedAt is the generation at which a gate closed after its work was done; -1
-// where it did not.
+// closedAt returns the generation at which a gate closed after its work was done; -1 where it did not.
 func closedAt(gate v1alpha1.Gate) int64 {
 	if gate.State != v1alpha1.GateClosed || withholds(gate) {
 		return -1

@@ -103,9 +103,9 @@ func OrphanReason(mr *parent.State) string {
 	return "the managed resource was deleted while Kausality was not guarding it"
 }
 
-// WithholdsDelete reports whether it is our mask that withholds Delete from a
-// managed resource. Its deletion orphans in log mode as well, until the gate
-// controller restores the author's policies.
+// WithholdsDelete reports whether it is the mask of Kausality that withholds Delete from a managed
+// resource. Its deletion orphans in log mode as well, until the gate controller restores the author's
+// policies.
 func WithholdsDelete(mr *parent.State) bool {
 	author := mask.AuthorOf(mr.Annotations, mr.ManagementPolicies)
 	return mask.Gives(author, v1alpha1.VerbDelete) && !mask.Gives(mr.ManagementPolicies, v1alpha1.VerbDelete)

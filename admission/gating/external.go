@@ -10,7 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// RecordExternal is the external resource as a gate records it; nil for the empty one.
+// RecordExternal returns the external resource as a gate records it; nil for the empty one.
 func RecordExternal(e parent.External) *v1alpha1.GateExternal {
 	if e == "" {
 		return nil
@@ -18,7 +18,7 @@ func RecordExternal(e parent.External) *v1alpha1.GateExternal {
 	return &v1alpha1.GateExternal{Name: e.Name(), Config: e.Config()}
 }
 
-// recorded external resource of a gate; empty where it has none.
+// recorded returns the external resource that a gate has recorded; empty where it has none.
 func recorded(gate v1alpha1.Gate) parent.External {
 	if gate.External == nil {
 		return ""
@@ -35,9 +35,9 @@ func retargeted(gate v1alpha1.Gate, mr *parent.State) bool {
 	return gate.External != nil && recorded(gate) != mr.Represents()
 }
 
-// Retarget is the gate after an accepted change that points its managed resource at
-// another external resource: closed, with the one that was before on record. What
-// differs there is not known yet. was is that resource, at the time of the change.
+// Retarget returns the gate after an accepted change that points its managed resource at another
+// external resource: closed, with the one that was before on record. What differs there is not known
+// yet. was is that resource, at the time of the change.
 func Retarget(gate v1alpha1.Gate, was parent.External, generation int64, at time.Time) v1alpha1.Gate {
 	if gate.External == nil {
 		gate.External = &v1alpha1.GateExternal{Name: was.Name(), Config: was.Config()}
@@ -48,8 +48,8 @@ func Retarget(gate v1alpha1.Gate, was parent.External, generation int64, at time
 	return gate
 }
 
-// Named is a gate that is open to create an external resource, with the name that the resource now has on record; named is false
-// where the gate stays as it is. object is the name of the managed resource.
+// Named returns a gate that is open to create an external resource, with the name that the resource now has on record; named is
+// false where the gate stays as it is. object is the name of the managed resource.
 func Named(gate v1alpha1.Gate, is parent.External, object string) (next v1alpha1.Gate, named bool) {
 	was := recorded(gate)
 	if gate.State != v1alpha1.GateOpen || !slices.Contains(gate.Verbs, v1alpha1.VerbCreate) || was == is || !was.Names(is, object) {

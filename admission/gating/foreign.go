@@ -28,7 +28,7 @@ type Foreign struct {
 	System string
 }
 
-// Decide about the gate as it is now.
+// Decide makes the decision about the gate as it is now.
 func (g Foreign) Decide() Decision { return g.untilThawed(g.untilWindow(g.decide(), g.needs())) }
 
 func (g Foreign) decide() Decision {
@@ -52,8 +52,8 @@ func (g Foreign) decide() Decision {
 	return g.shutStill(gate)
 }
 
-// lift the mask. An opening by approval is closed first, and the approval
-// finished, as by Managed.
+// lift removes the mask. An opening by approval is closed first, and the approval finished, as by
+// Managed.
 func (g Foreign) lift(gate v1alpha1.Gate, why string) Decision {
 	switch {
 	case !g.View.Masked && gate.State == "":
@@ -67,13 +67,13 @@ func (g Foreign) lift(gate v1alpha1.Gate, why string) Decision {
 	return Decision{Action: ActionRestore, Why: why}
 }
 
-// shut the gate. Every write of these objects moves their generation.
+// shut closes the gate. Every write of these objects moves their generation.
 func (g Foreign) shut(was v1alpha1.Gate, action Action, reason string) Decision {
 	was.State, was.Reason, was.Generation, was.At = v1alpha1.GateClosed, reason, g.MR.Generation+1, approval.Stamp(g.Now)
 	return Decision{Action: action, Gate: was, Edits: g.spendOwn(was)}
 }
 
-// opened: confirmed, over, past its deadline, or waited for.
+// opened decides about an open gate: its change is confirmed, over, past its deadline, or waited for.
 func (g Foreign) opened(gate v1alpha1.Gate) Decision {
 	left := gate.At.Add(g.Deadline).Sub(g.Now)
 	switch {
@@ -99,9 +99,8 @@ func (g Foreign) shutFrozen(gate v1alpha1.Gate) Decision {
 	return d
 }
 
-// shutStill: a difference is let through where it comes from an
-// accepted change of the object, or an allowance or approval permits it, and is
-// reported otherwise.
+// shutStill decides about a closed gate: a difference is let through where it comes from an accepted
+// change of the object, or an allowance or approval permits it, and is reported otherwise.
 func (g Foreign) shutStill(gate v1alpha1.Gate) Decision {
 	diff := g.View.Difference
 	switch {
@@ -170,7 +169,9 @@ func (g Foreign) changed(gate v1alpha1.Gate) bool {
 	return hop != nil && !hop.Unattributed && hop.Generation >= gate.Generation
 }
 
-// approvedBy an approval on a holder, in the system's words or Crossplane's.
+// approvedBy decides about the gate by an approval on a holder, in the verbs of the system or of
+// Crossplane: it opens the gate unless something stops that. It reports false where no approval
+// applies.
 func (g Foreign) approvedBy(h identity.Holder, gate v1alpha1.Gate) (Decision, bool) {
 	diff := g.View.Difference
 	id := identity.DriftID(h.State, g.MR, diff)
@@ -193,8 +194,8 @@ func (g Foreign) approvedBy(h identity.Holder, gate v1alpha1.Gate) (Decision, bo
 	return d, true
 }
 
-// needs are the verbs of Crossplane that removing the difference takes; all for a verb
-// that the system does not have.
+// needs returns the verbs of Crossplane that removing the difference takes; all for a verb that the
+// system does not have.
 func (g Foreign) needs() []v1alpha1.Verb {
 	system := verb.Of(g.MR.GroupKind())
 	var out []v1alpha1.Verb

@@ -70,7 +70,7 @@ type Annotation struct {
 	Remove     bool
 }
 
-// Edits of the managed resource.
+// Edits returns the edits of the managed resource.
 func (w InWrite) Edits() Edits {
 	switch {
 	case w.Mode != v1alpha1.ModeEnforce:
@@ -85,7 +85,7 @@ func (w InWrite) Edits() Edits {
 	return w.maskable()
 }
 
-// maskable are the edits of a managed resource whose author gives something to mask.
+// maskable returns the edits of a managed resource whose author gives something to mask.
 func (w InWrite) maskable() Edits {
 	switch {
 	case w.resumes() || w.Restored():
@@ -108,8 +108,8 @@ func (w InWrite) maskable() Edits {
 	return w.named(w.mask(mask.ParseGate(w.Stored), false))
 }
 
-// with a value of spec.managementPolicies. nil, the value of an author who left them out, and what the request has already,
-// leave them.
+// with returns edits that set spec.managementPolicies. They leave the field as it is for nil, the value
+// of an author who did not set it, and for the value that the request has already.
 func (w InWrite) with(policies []string) Edits {
 	if policies == nil || slices.Equal(policies, w.IncomingPolicies) {
 		return Edits{}
@@ -117,10 +117,10 @@ func (w InWrite) with(policies []string) Edits {
 	return Edits{Policies: policies}
 }
 
-// set one more annotation.
+// set adds an annotation to the edits.
 func (e *Edits) set(key, value string) { e.add(Annotation{Key: key, Value: value}) }
 
-// remove one more annotation.
+// remove adds the removal of an annotation to the edits.
 func (e *Edits) remove(key string) { e.add(Annotation{Key: key, Remove: true}) }
 
 func (e *Edits) add(a Annotation) {
@@ -140,10 +140,9 @@ func (w InWrite) named(e Edits) Edits {
 	return e
 }
 
-// unmasked is for a managed resource in mode log, where nothing is masked
-// (KR-08-19). The author's own value is restored where the request brings it, or
-// another one: a remembered one would outlive its next change. So it is in a restored
-// backup, mask included.
+// unmasked returns the edits of a managed resource in mode log, where nothing is masked (KR-08-19).
+// The author's own value is restored where the request brings it, or another one: a remembered one
+// would outlive its next change. So it is in a restored backup, mask included.
 func (w InWrite) unmasked() Edits {
 	if w.Old == nil || !slices.Equal(w.IncomingPolicies, w.StoredPolicies) || !slices.Equal(w.Before, w.Author) {
 		return w.unmask()
@@ -151,9 +150,10 @@ func (w InWrite) unmasked() Edits {
 	return Edits{}
 }
 
-// terminating is for a managed resource that is being deleted. Kausality never removes Delete from it (KR-08-14), and
-// a re-apply of the author's value does not add it. Nor does a controller, whose changes of such an object are not decided
-// about: a Composition that changed meanwhile would orphan what is to be deleted, or delete what is to be left behind.
+// terminating returns the edits of a managed resource that is being deleted. Kausality never removes Delete from it
+// (KR-08-14), and a re-apply of the author's value does not add it. Nor does a controller add it, since its changes of
+// such an object are not decided about. Otherwise a Composition that changed meanwhile would orphan an external
+// resource that is to be deleted, or delete one that is to be left behind.
 func (w InWrite) terminating() Edits {
 	stored := w.Stored
 	if w.Old == nil {
@@ -167,7 +167,7 @@ func (w InWrite) terminating() Edits {
 	return Edits{}
 }
 
-// unmask where the author's value leaves nothing to mask.
+// unmask removes the mask where the author's value leaves nothing to mask.
 func (w InWrite) unmask() Edits {
 	e := w.with(w.Author)
 	if w.Remembered {
@@ -181,7 +181,7 @@ func (w InWrite) unmask() Edits {
 	return e
 }
 
-// mask the author's policies under a gate; moved: the write makes a transition to it.
+// mask masks the author's policies under a gate; moved: the write makes a transition to it.
 func (w InWrite) mask(gate v1alpha1.Gate, moved bool) Edits {
 	e := w.with(MaskedPolicies(w.Author, gate, w.CloseTo, w.Kind))
 	e.set(v1alpha1.AnnotationKeyManagementPolicies, mask.FormatAuthor(w.Author))
@@ -234,10 +234,10 @@ func (w InWrite) Restored() bool {
 	return masked && gate.State != "" && (gate.State != v1alpha1.GateOpen || !slices.Contains(gate.Verbs, v1alpha1.VerbCreate))
 }
 
-// retarget sets the gate of an object that is pointed at another external resource:
-// its provider names what it creates; any other change of it closes the gate, for
-// what differs there is not known yet (KR-13-18). What the composite's controller sets
-// for an intent while nothing is created yet is a part of the creation.
+// retarget sets the gate of an object that is pointed at another external resource: its provider
+// names what it creates. Any other change of it closes the gate, since the difference there is not
+// known yet (KR-13-18). What the composite's controller sets for an intent while nothing is created
+// yet is a part of the creation.
 func (w InWrite) retarget() Edits {
 	gate := mask.ParseGate(w.Stored)
 	creates := gate.State == v1alpha1.GateOpen && slices.Contains(gate.Verbs, v1alpha1.VerbCreate) && w.Opens
@@ -255,7 +255,7 @@ func (w InWrite) retarget() Edits {
 	return e
 }
 
-// transition of the gate by the allowed change.
+// transition returns the gate after the allowed change, and warnings.
 func (w InWrite) transition(gate v1alpha1.Gate) (next v1alpha1.Gate, warnings []string) {
 	a := Acceptance{
 		Gate: gate, Create: w.Old == nil, Verbs: w.Verbs, Paths: change.Paths(w.Changes),

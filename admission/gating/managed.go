@@ -42,7 +42,8 @@ type Managed struct {
 	Observed
 	// Holders of approvals, nearest first: the MR, its XR, its Claim.
 	Holders []identity.Holder
-	// Covering is what may freeze the managed resource from outside, where it is none of the Holders.
+	// Covering is what may freeze the managed resource from outside, where that is not one of the
+	// Holders.
 	Covering identity.Covering
 	// Live: the Holders were read from the API server, not from a cache.
 	Live bool
@@ -107,12 +108,13 @@ type Decision struct {
 	Why string
 }
 
-// Decide about the gate of an MR as it is now.
+// Decide makes the decision about the gate of an MR as it is now.
 func (g Managed) Decide() Decision {
 	return g.untilThawed(g.untilWindow(g.decide(), []v1alpha1.Verb{v1alpha1.VerbCreate, v1alpha1.VerbUpdate}))
 }
 
-// untilThawed has a decision made again when a freeze ends by itself, which changes no object (KR-14-37).
+// untilThawed returns the decision, to be made again when a freeze ends by itself, which changes no
+// object (KR-14-37).
 func (g Managed) untilThawed(d Decision) Decision {
 	f := g.frozen()
 	if f == nil || d.Action != ActionNone {
@@ -162,8 +164,8 @@ func (g Managed) decide() Decision {
 	return g.whileClosed(author, gate)
 }
 
-// restore the author's value. An opening by approval is closed first, and the
-// approval finished: the gate annotation is the only record of its use (KR-08-19).
+// restore restores the author's value. An opening by approval is closed first, and the approval
+// finished: the gate annotation is the only record of its use (KR-08-19).
 func (g Managed) restore(author []string, remembered bool) Decision {
 	gate := mask.ParseGate(g.MR.Annotations)
 	switch {
@@ -210,7 +212,7 @@ func (g Managed) install(author []string) Decision {
 	return g.close(author, v1alpha1.Gate{Claim: g.unfinished(was)}, ActionInstall, v1alpha1.GateReasonInstalled)
 }
 
-// remask with a set that the provider's older runtime accepts.
+// remask masks the object again, with a set that the provider's older runtime accepts.
 func (g Managed) remask(author []string, gate v1alpha1.Gate) Decision {
 	gate.Reason = v1alpha1.GateReasonRefused
 	if gate.State == v1alpha1.GateOpen {
@@ -219,8 +221,8 @@ func (g Managed) remask(author []string, gate v1alpha1.Gate) Decision {
 	return g.stored(ActionClose, author, gate)
 }
 
-// close the gate for a reason. The approvals that the managed resource holds itself are
-// finished in the same write; those of other holders afterwards (ClaimToFinish).
+// close closes the gate for a reason. The approvals that the managed resource holds itself are finished
+// in the same write; those of other holders afterwards (ClaimToFinish).
 func (g Managed) close(author []string, was v1alpha1.Gate, action Action, reason string) Decision {
 	was.State, was.Reason, was.At, was.DeleteAt = v1alpha1.GateClosed, reason, approval.Stamp(g.Now), nil
 	d := g.stored(action, author, was)
@@ -228,7 +230,7 @@ func (g Managed) close(author []string, was v1alpha1.Gate, action Action, reason
 	return d
 }
 
-// whileOpen: confirm and close, or wait for the deadline (KR-08-09).
+// whileOpen decides about an open gate: confirm and close, or wait for the deadline (KR-08-09).
 func (g Managed) whileOpen(author []string, gate v1alpha1.Gate) Decision {
 	if slices.Contains(gate.Verbs, v1alpha1.VerbDelete) {
 		return g.whileOpenForDelete(author, gate)
@@ -245,8 +247,8 @@ func (g Managed) whileOpen(author []string, gate v1alpha1.Gate) Decision {
 	return Decision{Why: why, Again: left}
 }
 
-// whileOpenForDelete: Delete has a deadline of its own, and so has what else the
-// gate is open for. What ends first is taken away alone.
+// whileOpenForDelete decides about a gate that is open for Delete. Delete has a deadline of its own, and
+// so has what else the gate is open for. The gate is closed separately for the one that ends first.
 func (g Managed) whileOpenForDelete(author []string, gate v1alpha1.Gate) Decision {
 	rest := without(gate.Verbs, v1alpha1.VerbDelete)
 	confirmed := len(rest) == 0 || g.unconfirmed(gate) == ""
@@ -282,8 +284,9 @@ func (g Managed) withoutDelete(author []string, gate v1alpha1.Gate, rest []v1alp
 	return g.narrow(author, gate, rest, reason)
 }
 
-// creationGrace that is left to a gate that was opened for a creation: the provider initialises fields late, and what
-// closing writes is not added to what creating wrote, which Crossplane's circuit breaker counts together (KR-04-18).
+// creationGrace returns the time that a gate that was opened for a creation stays open once the object
+// is Ready. The provider initialises fields late, and what closing writes is not added to what creating
+// wrote, which Crossplane's circuit breaker counts together (KR-04-18).
 func (g Managed) creationGrace(gate v1alpha1.Gate) time.Duration {
 	if !slices.Contains(gate.Verbs, v1alpha1.VerbCreate) {
 		return 0
@@ -296,12 +299,12 @@ func (g Managed) creationGrace(gate v1alpha1.Gate) time.Duration {
 	return since.Add(g.CreationGrace).Sub(g.Now)
 }
 
-// left until the deadline of an opening.
+// left returns the time until the deadline of an opening.
 func (g Managed) left(opened metav1.Time) time.Duration {
 	return opened.Add(g.Deadline).Sub(g.Now)
 }
 
-// DeletionOpenedAt is when a gate that is open for Delete was opened for it.
+// DeletionOpenedAt returns when a gate that is open for Delete was opened for it.
 func DeletionOpenedAt(gate v1alpha1.Gate) metav1.Time {
 	if gate.DeleteAt != nil {
 		return *gate.DeleteAt
@@ -309,14 +312,14 @@ func DeletionOpenedAt(gate v1alpha1.Gate) metav1.Time {
 	return gate.At
 }
 
-// narrow an open gate to some of its verbs: with the others it is done.
+// narrow restricts an open gate to some of its verbs: the change by the others is complete.
 func (g Managed) narrow(author []string, gate v1alpha1.Gate, verbs []v1alpha1.Verb, reason string) Decision {
 	gate.Verbs, gate.Reason = verbs, reason
 	return g.stored(ActionOpen, author, gate)
 }
 
-// stored is the decision to store a gate with its mask. The generation is the
-// one after the write, which moves it only where the mask is another one.
+// stored returns the decision to store a gate with its mask. The generation is the one after the
+// write, which moves it only where the mask is another one.
 func (g Managed) stored(action Action, author []string, gate v1alpha1.Gate) Decision {
 	policies := MaskedPolicies(author, gate, g.CloseTo, g.Kind)
 	gate.Generation = g.MR.Generation

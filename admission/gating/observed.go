@@ -31,7 +31,8 @@ type Observed struct {
 	RequestedAt, HandledAt string
 }
 
-// Observe a managed resource. secrets are the fields with secret values.
+// Observe returns the observations of a managed resource that the gate needs. secrets are the fields
+// with secret values.
 func Observe(o *unstructured.Unstructured, secrets change.SecretFields) Observed {
 	out := Observed{
 		Difference: secrets.Redact(external.Difference(o.Object)), Comparable: external.Comparable(o.Object), Shown: external.Digests(o.Object),

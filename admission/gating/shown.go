@@ -10,10 +10,9 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// record what the provider shows behind a closed gate, once it has observed the gate's
-// generation: what it shows later is external drift (KR-08-47). What an earlier opening
-// changed may show later than the opening was confirmed. A generation that the provider
-// itself made is recorded again.
+// record stores what the provider shows behind a closed gate, once it has observed the gate's
+// generation: what it shows later is external drift (KR-08-47). What an earlier opening changed may show
+// later than the opening was confirmed. A generation that the provider itself made is recorded again.
 func (g Managed) record(author []string, gate v1alpha1.Gate) Decision {
 	switch {
 	case len(g.Shown) == 0, gate.Observed != nil && gate.Observed.Generation == g.MR.Generation:
@@ -32,7 +31,8 @@ func (g Managed) observedClosed(gate v1alpha1.Gate) bool {
 		(synced.ObservedGeneration == 0 || g.seen(synced) >= max(gate.Generation, g.MR.Generation))
 }
 
-// shownPaths of a difference that the provider shows in its status, as text; "" for none.
+// shownPaths returns the paths of a difference that the provider shows in its status, as text; "" where
+// it shows no path.
 func shownPaths(diff []change.Change) string {
 	var out []string
 	for _, c := range diff {

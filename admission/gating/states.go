@@ -48,7 +48,7 @@ const (
 	// MoverFunction is the composition function where it masks itself: it uses
 	// Evaluator and Managed.Decide as the other two do.
 	MoverFunction Mover = "function"
-	// MoverProvider: nothing of ours; what the provider reports or does.
+	// MoverProvider: no component of Kausality, but what the provider reports or does.
 	MoverProvider Mover = "provider"
 )
 
@@ -58,8 +58,8 @@ type Transition struct {
 	To   Status
 	// By all of these, each on its own.
 	By []Mover
-	// Reason in the gate annotation afterwards; empty where there is none, or
-	// where it stays as it was.
+	// Reason in the gate annotation afterwards; empty where there is no reason, or where it stays as it
+	// was.
 	Reason string
 	// When, in the table of docs/gate.md.
 	When string
@@ -75,9 +75,8 @@ var (
 	gateMasked = slices.Concat(gateClosed, gateOpen, from(StatusDeleting))
 )
 
-// Transitions are all there are: TestGateTransitions explores the decisions
-// and finds each of these rows and no other. docs/gate.md and its picture are
-// made from here.
+// Transitions returns all transitions: TestGateTransitions explores the decisions and finds each of
+// these rows and no other. docs/gate.md and its picture are made from here.
 func Transitions() []Transition {
 	return slices.Concat(gateArrivals(), gateOpenings(), gateClosings(), gateDeletions(), gateLiftings())
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Uses are the uses of approvals that a gate annotation shows, comma-separated
-// in its claim: ids of claims, and the content of an approval for the deletion
-// of a holder with all below it. Every transition carries on those that are not
-// finished, so that a claim that no gate shows never opened one.
+// Uses returns the uses of approvals that a gate annotation shows, comma-separated in its claim: ids
+// of claims, and the content of an approval for the deletion of a holder with all below it. Every
+// transition carries on those that are not finished, so that a claim that no gate shows never opened
+// one.
 func Uses(g v1alpha1.Gate) []string {
 	return strings.FieldsFunc(g.Claim, func(r rune) bool { return r == ',' })
 }
@@ -31,7 +31,7 @@ func withUse(claim, id string) string {
 	return claim + "," + id
 }
 
-// unfinished uses of a gate: those that no holder is known to have finished.
+// unfinished returns the uses of a gate that no holder is known to have finished.
 func (g Managed) unfinished(was v1alpha1.Gate) string {
 	out := ""
 	for _, id := range Uses(was) {
@@ -103,16 +103,15 @@ func gives(holder *parent.State, content string) bool {
 	})
 }
 
-// spendOwn finishes the approvals that the MR holds itself, in the write that
-// closes its gate: the edits of its annotations, nil for none.
+// spendOwn finishes the approvals that the MR holds itself, in the write that closes its gate. It
+// returns the edits of its annotations, nil for none.
 func (g Managed) spendOwn(closed v1alpha1.Gate) map[string]*string {
 	return spendAll(closed, g.MR, g.Now)
 }
 
-// SpendOpening finishes the approvals that the gate of an MR is open by, or was:
-// the edits of a holder's annotations, nil for none. It is for who takes the gate
-// away, without which no record would show that they are used: they would open another
-// one.
+// SpendOpening finishes the approvals that the gate of an MR is open by, or was. It returns the edits
+// of a holder's annotations, nil for none. It is for callers that remove the gate. Without it no
+// record would show that the approvals are used: they would open another gate.
 func SpendOpening(mr, holder *parent.State, now time.Time) map[string]*string {
 	gate := mask.ParseGate(mr.Annotations)
 	if gate.State == v1alpha1.GateOpen {
@@ -121,7 +120,8 @@ func SpendOpening(mr, holder *parent.State, now time.Time) map[string]*string {
 	return spendAll(gate, holder, now)
 }
 
-// spendAll that a closed gate was open by, of what a holder holds.
+// spendAll spends all approvals of a holder that a closed gate was open by, and returns the edits of the
+// holder's annotations.
 func spendAll(closed v1alpha1.Gate, holder *parent.State, now time.Time) map[string]*string {
 	after := *holder
 	after.Annotations = maps.Clone(holder.Annotations)
@@ -145,8 +145,8 @@ func spendAll(closed v1alpha1.Gate, holder *parent.State, now time.Time) map[str
 	return edits
 }
 
-// Spend a claim: the edits of its holder's annotations that take the approval
-// out and leave its record; nil values remove.
+// Spend spends a claim. It returns the edits of its holder's annotations that remove the approval and
+// keep its record; nil values remove.
 func Spend(annotations map[string]string, claim v1alpha1.Claim, now time.Time) map[string]*string {
 	claims := approval.ParseClaims(annotations[v1alpha1.AnnotationKeyClaims])
 	if c := claims.Of(claim.Content); c != nil && c.ID == claim.ID {

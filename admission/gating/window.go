@@ -31,7 +31,8 @@ func (g Managed) windowClosed(author []string, gate v1alpha1.Gate) (Decision, bo
 	return g.close(author, gate, ActionClose, v1alpha1.GateReasonWindow), true
 }
 
-// byApproval are the verbs that a gate is open for by an approval alone; nil where an accepted change has added to them.
+// byApproval returns the verbs that a gate is open for by an approval alone; nil where an accepted change has added to
+// them.
 func byApproval(gate v1alpha1.Gate) []v1alpha1.Verb {
 	switch {
 	case gate.State != v1alpha1.GateOpen, gate.Reason != v1alpha1.GateReasonApproved && gate.Reason != v1alpha1.GateReasonDeletionApproved:
@@ -61,7 +62,8 @@ func (g Managed) begun(gate v1alpha1.Gate) bool {
 	return true
 }
 
-// votesFor the approval that a gate was opened by, whether or not its claim is finished.
+// votesFor returns the votes for the approval that a gate was opened by, whether or not its claim is
+// finished.
 func (g Managed) votesFor(gate v1alpha1.Gate) []v1alpha1.Vote {
 	var out []v1alpha1.Vote
 	for _, h := range g.Holders {
@@ -74,7 +76,8 @@ func (g Managed) votesFor(gate v1alpha1.Gate) []v1alpha1.Vote {
 	return out
 }
 
-// untilWindow has a decision made again when a window opens or closes, which changes no object (KR-14-16).
+// untilWindow returns the decision, to be made again when a window opens or closes, which changes no
+// object (KR-14-16).
 func (g Managed) untilWindow(d Decision, needs []v1alpha1.Verb) Decision {
 	if d.Action != ActionNone || g.Mode != v1alpha1.ModeEnforce || !g.Policies.HasRules() {
 		return d

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Annotation of an object, "" where it has none; without the copy of them all that
-// GetAnnotations makes.
+// Annotation returns the value of an annotation of an object; "" where it is not set. It avoids the copy
+// of all annotations that GetAnnotations makes.
 func Annotation(o *unstructured.Unstructured, key string) string {
 	value, _ := annotations(o)[key].(string)
 	return value

@@ -18,7 +18,8 @@ const MaxReportFields = 32
 // HomeNamespace holds the Drifts of cluster-scoped objects.
 const HomeNamespace = "kausality-system"
 
-// DriftNamespace is where the Drift of a change is: the Namespace of the parent, else of the child, else HomeNamespace.
+// DriftNamespace returns the Namespace of the Drift of a change: that of the parent, else that of the child, else
+// HomeNamespace.
 func DriftNamespace(parent, child string) string { return cmp.Or(parent, child, HomeNamespace) }
 
 // Of returns the identity of an object in difference ids. resource is its
@@ -57,8 +58,8 @@ func DriftID(holder, mr *parent.State, difference []change.Change) string {
 	return change.ID(v1alpha1.RelationExternal, "UPDATE", OfParent(holder), OfChild(mr), difference)
 }
 
-// ObjectReference of a report. generation is 0 and resource empty where they do
-// not apply.
+// ObjectReference returns the reference to an object for a report. generation is 0 and resource empty
+// where they do not apply.
 func ObjectReference(ref parent.Ref, generation int64, resource string) v1alpha1.ObjectReference {
 	apiVersion, kind := ref.ToAPIVersionAndKind()
 	return v1alpha1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: ref.Namespace, Name: ref.Name,
@@ -70,13 +71,13 @@ func Ref(o v1alpha1.ObjectReference) parent.Ref {
 	return parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(o.APIVersion, o.Kind), Namespace: o.Namespace, Name: o.Name, UID: o.UID}
 }
 
-// Version of an object's desired state: its generation, or its resourceVersion
-// if its kind has no generation.
+// Version returns the version of an object's desired state: its generation, or its resourceVersion if
+// its kind has no generation.
 func Version(o *unstructured.Unstructured) string {
 	return version(o.GetGeneration(), o.GetResourceVersion())
 }
 
-// VersionOf the desired state of an object of which a summary is known.
+// VersionOf returns the version of the desired state of an object, by its summary.
 func VersionOf(s *parent.State) string { return version(s.Generation, s.ResourceVersion) }
 
 func version(generation int64, resourceVersion string) string {

@@ -30,9 +30,10 @@ type Covering struct {
 	Policies []settings.PolicyFreeze
 }
 
-// FreezeOf an object at a time: its own, else that of its Namespace, else that of a policy; nil for
-// none. What is being deleted is not frozen, since its cleanup must finish: neither the object nor
-// what is in a Namespace that is being deleted, by that Namespace (KR-14-33, KR-14-34).
+// FreezeOf returns the freeze of an object at a time: its own, else that of its Namespace, else that of
+// a policy; nil where there is no freeze. What is being deleted is not frozen, since its cleanup must
+// finish: neither the object nor what is in a Namespace that is being deleted, by that Namespace
+// (KR-14-33, KR-14-34).
 func FreezeOf(s *parent.State, kind Kind, by Covering, now time.Time) *Freeze {
 	if s.Deleting() {
 		return nil
@@ -43,7 +44,8 @@ func FreezeOf(s *parent.State, kind Kind, by Covering, now time.Time) *Freeze {
 	return by.Freeze(s.Ref, kind, now)
 }
 
-// Freeze of an object by what covers it from outside; nil for none.
+// Freeze returns the freeze of an object by its Namespace or by a policy that covers it; nil where there
+// is no freeze.
 func (c Covering) Freeze(ref parent.Ref, kind Kind, now time.Time) *Freeze {
 	if n := c.Namespace; n.Freeze != "" && ref.Namespace != "" && !n.Terminating {
 		if f := approval.FreezeOf(map[string]string{v1alpha1.AnnotationKeyFreeze: n.Freeze}, now); f != nil {
@@ -70,7 +72,7 @@ func (f Freeze) Why() string {
 	return frozen(what, f.Freeze)
 }
 
-// End is the command that ends it.
+// End returns the command that ends the freeze.
 func (f Freeze) End() string {
 	switch {
 	case f.Namespace != "":
@@ -81,7 +83,7 @@ func (f Freeze) End() string {
 	return "kubectl annotate " + Target(f.Object, f.Kind) + " " + v1alpha1.AnnotationKeyFreeze + "-"
 }
 
-// Left is how long it lasts from a time on; 0 where it has no expiry.
+// Left returns how long the freeze lasts from a time on; 0 where it has no expiry.
 func (f Freeze) Left(now time.Time) time.Duration {
 	if f.Expiry == nil {
 		return 0

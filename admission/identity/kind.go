@@ -43,11 +43,11 @@ type Holder struct {
 	Whole func() (Whole, bool)
 }
 
-// Freeze in force on the holder at a time; nil for none.
+// Freeze returns the freeze in force on the holder at a time; nil where there is no freeze.
 func (h Holder) Freeze(now time.Time) *Freeze { return FreezeOf(h.State, h.Kind, h.Covering, now) }
 
-// Decisions of users on the holder that are in force at a time. On one that is not guarded, approvals do not count
-// (KR-13-15); a freeze and rejections do, since they only forbid.
+// Decisions returns the decisions of users on the holder that are in force at a time. On a holder that
+// is not guarded, approvals do not count (KR-13-15); a freeze and rejections do, since they only forbid.
 func (h Holder) Decisions(now time.Time) approval.Set {
 	set := approval.ParseAt(h.State.Annotations, now)
 	if h.Unguarded {
@@ -81,9 +81,8 @@ type ClaimEffect struct {
 	ID string
 }
 
-// Claim an approval on its holder: the effect that stores the claim. An approval that
-// was never admitted has no generation; it takes the holder's, or a retry would find
-// it outdated.
+// Claim returns the effect that claims an approval on its holder: it stores the claim. An approval that
+// was never admitted has no generation; it takes the holder's, or a retry would find it outdated.
 func Claim(holder *parent.State, claims approval.Claims, e approval.Entry, u approval.Use, now time.Time) *ClaimEffect {
 	stored, has := holder.Annotations[v1alpha1.AnnotationKeyClaims]
 	taken := e

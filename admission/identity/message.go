@@ -10,7 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Describe an object in messages: Kind namespace/name.
+// Describe returns the name of an object in messages: Kind namespace/name.
 func Describe(ref parent.Ref) string {
 	name := ref.Name
 	if name == "" {
@@ -22,8 +22,8 @@ func Describe(ref parent.Ref) string {
 	return ref.Kind + " " + name
 }
 
-// Target of a kubectl command: the arguments after the verb, quoted for a shell
-// where need be (KR-13-10).
+// Target returns the target of a kubectl command: the arguments after the verb, quoted for a shell where
+// need be (KR-13-10).
 func Target(ref parent.Ref, kind Kind) string {
 	resource := kind.Resource
 	if resource == "" {
@@ -53,7 +53,7 @@ func plain(name string) bool {
 	return !strings.HasPrefix(name, "-")
 }
 
-// quoted text is one word of a POSIX shell.
+// quoted returns the text in single quotes, as one argument for a POSIX shell.
 func quoted(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
@@ -64,7 +64,7 @@ func ApproveCommand(holder parent.Ref, kind Kind, id string) string {
 	return "kubectl annotate " + Target(holder, kind) + " " + v1alpha1.AnnotationKeyApprovePrefix + id + "=" + string(v1alpha1.ApprovalOnce)
 }
 
-// BreakGlassCommand is the command by which a user approves a difference alone, with a reason.
+// BreakGlassCommand returns the command by which a user approves a difference alone, with a reason.
 func BreakGlassCommand(holder parent.Ref, kind Kind, id string) string {
 	return "kubectl annotate " + Target(holder, kind) + " " + v1alpha1.AnnotationKeyApprovePrefix + id + "=" + quoted(approval.ValueBreakGlass+" REASON")
 }

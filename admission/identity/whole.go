@@ -18,7 +18,7 @@ type Whole struct {
 	members map[string]string
 }
 
-// WholeOf the deletion of a composite or Claim with the managed resources below it.
+// WholeOf returns the deletion of a composite or Claim with the managed resources below it.
 func WholeOf(root *parent.State, below []*parent.State) Whole {
 	w := Whole{members: make(map[string]string, len(below))}
 	list := make([]change.Change, 0, len(below))
@@ -41,7 +41,8 @@ func (w Whole) Has(mr *parent.State) bool {
 	return has && was == external
 }
 
-// memberOf a Whole: what identifies a managed resource, whatever version it is read in, and its external resource.
+// memberOf returns what identifies a managed resource in a Whole, whatever version it is read in, and
+// its external resource.
 func memberOf(mr *parent.State) (path, external string) {
 	return mr.GroupKind().String() + "/" + mr.Namespace + "/" + mr.Name, string(mr.Represents())
 }

@@ -51,8 +51,8 @@ func legalFor(r Runtime) []set {
 	})
 }
 
-// Accepts reports whether a runtime accepts a value of spec.managementPolicies
-// as a mask of ours could be: RuntimeLegacy refuses two of them.
+// Accepts reports whether a runtime accepts a value of spec.managementPolicies that Kausality may
+// write as a mask: RuntimeLegacy refuses two of them.
 func Accepts(r Runtime, policies []string) bool {
 	if r == RuntimeCurrent {
 		return true
@@ -67,7 +67,7 @@ func Refused(message string) bool {
 	return strings.Contains(message, "spec.managementPolicies") && strings.Contains(message, "is not supported")
 }
 
-// Expand the author's value: "*" is all five verbs.
+// Expand returns the verbs of the author's value: "*" is all five verbs.
 func Expand(author []string) []v1alpha1.Verb {
 	if slices.Contains(author, string(v1alpha1.VerbAll)) {
 		return []v1alpha1.Verb{o, c, u, d, li}
@@ -89,12 +89,11 @@ func Maskable(author []string) bool {
 	return Gives(author, o) && slices.ContainsFunc(Expand(author), func(v v1alpha1.Verb) bool { return v == c || v == u || v == d || v == li })
 }
 
-// Policies to store: the smallest legal set that holds Observe and those of the
-// wanted verbs that the author gave, without any verb the author did not give.
-// Where no legal set holds them all (Update and Delete without Create), the one
-// that holds most is taken, Delete before Update, since a lost Delete orphans.
-// The author's own value comes back verbatim where it is the same set or is not
-// maskable (KR-08-01, KR-08-02).
+// Policies returns the management policies to store: the smallest legal set that holds Observe and those
+// of the wanted verbs that the author gave, without any verb the author did not give. Where no legal set
+// holds them all (Update and Delete without Create), the one that holds most is taken, Delete before
+// Update, since a lost Delete orphans. The author's own value is returned verbatim where it is the same
+// set or is not maskable (KR-08-01, KR-08-02).
 func Policies(author []string, want []v1alpha1.Verb, runtime Runtime) []string {
 	given := Expand(author)
 	if !Maskable(author) {
@@ -113,8 +112,8 @@ func Policies(author []string, want []v1alpha1.Verb, runtime Runtime) []string {
 	return toStrings(best)
 }
 
-// choose the legal set within what the author gave that is best by value; the smaller of
-// two that are equal. Observe alone always is legal.
+// choose returns the legal set within what the author gave that is best by value; the smaller of two
+// that are equal. Observe alone always is legal.
 func choose(wanted, given set, runtime Runtime) set {
 	best, score := legal[0], -1
 	for _, s := range legalFor(runtime) {
@@ -128,9 +127,8 @@ func choose(wanted, given set, runtime Runtime) set {
 	return best
 }
 
-// value of a set for the wanted verbs: each wanted verb it holds counts, Delete
-// most; an unwanted verb in it makes it worthless unless no other set has all
-// wanted ones.
+// value returns how well a set fits the wanted verbs: each wanted verb it holds counts, Delete most; an
+// unwanted verb in it makes it worthless unless no other set has all wanted ones.
 func value(s, wanted set) int {
 	weights := map[v1alpha1.Verb]int{d: 64, c: 32, u: 16, li: 2}
 	n := 0
@@ -193,7 +191,7 @@ func ParseAuthor(value string) ([]string, bool) {
 	return out, true
 }
 
-// FormatAuthor is the value of the management-policies annotation.
+// FormatAuthor returns the value of the management-policies annotation.
 func FormatAuthor(author []string) string {
 	switch {
 	case author == nil:
@@ -204,7 +202,7 @@ func FormatAuthor(author []string) string {
 	return annotation.MustMarshal(author)
 }
 
-// ParseGate reads the gate annotation; the zero Gate where there is none.
+// ParseGate reads the gate annotation; the zero Gate where it is not set.
 func ParseGate(annotations map[string]string) v1alpha1.Gate {
 	var g v1alpha1.Gate
 	if v := annotations[v1alpha1.AnnotationKeyGate]; v == "" || json.Unmarshal([]byte(v), &g) != nil {
@@ -213,7 +211,7 @@ func ParseGate(annotations map[string]string) v1alpha1.Gate {
 	return g
 }
 
-// FormatGate is the value of the gate annotation.
+// FormatGate returns the value of the gate annotation.
 func FormatGate(g v1alpha1.Gate) string { return annotation.MustMarshal(g) }
 
 // AuthorOf returns what the author of a managed resource wrote: the remembered

@@ -1,5 +1,5 @@
-// Package mixed decides what becomes of a change of which a part was refused as drift before the last intent of the parent, while
-// the rest of it carries out that intent (KR-05-55, KR-05-56). Package admission decides about each half as about any other
+// Package mixed decides about mixed changes: a part of the change was refused as drift before the last intent of the parent,
+// while the rest of it carries out that intent (KR-05-55, KR-05-56). Package admission decides about each half as about any other
 // change; Join is the table by which the two decisions become one.
 package mixed
 
@@ -44,7 +44,7 @@ type Half struct {
 	Rejected bool
 }
 
-// Policy is what the object and its writer provide for a change of which one half is refused (KR-05-62 to KR-05-64).
+// Policy is what the object and its writer provide for a change if one half of it is refused (KR-05-62 to KR-05-64).
 type Policy struct {
 	Causes v1alpha1.MixedCauses
 	// Separates: the write can pass without the held half.
@@ -67,8 +67,8 @@ const (
 	PassesWithBothCauses Outcome = "PassesWithBothCauses"
 )
 
-// Join the decisions about the two halves. A write claims one approval at most: where both halves pass by one, the held half
-// waits, and passes with the next write.
+// Join combines the decisions about the two halves. A write claims one approval at most: where both
+// halves pass by one, the held half waits, and passes with the next write.
 func Join(held, rest Half, p Policy) Outcome {
 	switch {
 	case !rest.Allowed && held.Allowed:

@@ -85,7 +85,7 @@ type Decision struct {
 	Reason  Reason
 	// Code is the HTTP status of a refusal.
 	Code int32
-	// Message of a refusal: what was changed, why it is refused, what to do.
+	// Message of a refusal: the change, why it is refused, and what to do.
 	Message string
 	// Why is the reason within Message, as a clause: also of drift that passes
 	// in log mode; empty for other allowed changes.
@@ -95,7 +95,7 @@ type Decision struct {
 
 	Mode  v1alpha1.Mode
 	Phase v1alpha1.Phase
-	// Resolution of a drift; "" for what is none.
+	// Resolution of a drift; "" for a change that is not drift.
 	Resolution string
 	// Changes of the desired state, the mask left aside.
 	Changes []change.Change

@@ -10,7 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// ReportOf about this request on a parent: spec holds what the caller knows.
+// ReportOf returns the report about this request on a parent: spec holds what the caller knows.
 func ReportOf(f *facts.Facts, spec v1alpha1.DriftSpec, p *parent.State, set approval.Set) *Report {
 	out := &Report{ParentRef: p.Ref, Parent: p, Snoozed: set.Snoozed(f.Req.Time)}
 	if f.Options.Unreported {
@@ -28,7 +28,7 @@ func ReportOf(f *facts.Facts, spec v1alpha1.DriftSpec, p *parent.State, set appr
 	return out
 }
 
-// CauseOf a change by the controller of a parent.
+// CauseOf describes the cause of a change by the controller of a parent.
 func CauseOf(f *facts.Facts, p *parent.State) string {
 	switch {
 	case p.CompositionRevision != "":

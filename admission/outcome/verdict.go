@@ -14,7 +14,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Passed is why the change passes although it counts as drift; "" for other changes (KR-07-09).
+// Passed returns why the change passes although it counts as drift; "" for other changes (KR-07-09).
 func (v *Verdict) Passed() v1alpha1.Passed {
 	switch v.Reason {
 	case ReasonDriftLogged:
@@ -41,8 +41,8 @@ func (w *Warnings) Add(text ...string) { *w = append(*w, text...) }
 // Claims reports whether the change passes by an approval that must be claimed.
 func (v Verdict) Claims() bool { return v.Claim != nil || v.PolicyClaim != nil }
 
-// Verdict of a step: what it decides of the Decision. It has a Reason; the zero verdict
-// is none, and an empty Mode is that of the object.
+// Verdict of a step: what it decides of the Decision. It has a Reason; the zero Verdict decides
+// nothing, and an empty Mode is that of the object.
 type Verdict struct {
 	Decision
 	// Approval that lets drift pass, for the hop; nil for none.
@@ -53,7 +53,7 @@ type Verdict struct {
 	Withheld *Decision
 	// both: an intent and a cause of drift change the same path.
 	Both bool
-	// Logged is what passes as drift beside what the intent causes; nil for none.
+	// Logged is the drift that passes beside the changes that the intent causes; nil for none.
 	Logged *request.Held
 }
 
@@ -98,7 +98,8 @@ func Refuse(f *facts.Facts, class Class, r Refusal) Verdict {
 	return v
 }
 
-// Message of a refusal: what, by whom, why, what to do next.
+// Message returns the message of a refusal: the change, the user who makes it, the reason, and what to
+// do next.
 func Message(f *facts.Facts, r Refusal) string {
 	by := ""
 	if f.Req.User.Name != "" {
@@ -107,7 +108,7 @@ func Message(f *facts.Facts, r Refusal) string {
 	return string(r.Reason) + ": " + what(f) + by + " is not allowed: " + r.Why + ". " + r.Next
 }
 
-// what is attempted.
+// what describes the attempted change, for messages.
 func what(f *facts.Facts) string {
 	ref := identity.Describe(f.Req.Ref())
 	switch f.Req.Operation {

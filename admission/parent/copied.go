@@ -36,7 +36,7 @@ func Copied(annotations map[string]string, created time.Time) bool {
 	return before(hops[len(hops)-1].Timestamp, limit)
 }
 
-// before is false where the text is no time.
+// before reports whether the text is a time before the limit.
 func before(text string, limit time.Time) bool {
 	at, err := time.Parse(time.RFC3339, text)
 	return err == nil && at.Before(limit)
@@ -45,7 +45,8 @@ func before(text string, limit time.Time) bool {
 // goneFrom is the prefix of annotations that an object left that is gone.
 const goneFrom = "gone."
 
-// discard the annotations of an object that is gone: none of its approvals count, but lasting ones by id. They are in Gone.
+// discard removes the annotations of an object that was deleted, if this one is a copy of it: none of
+// its approvals count, except lasting ones by id. What is removed is kept in Gone.
 func (s *State) discard() {
 	if s.Copied = Copied(s.Annotations, s.Created); !s.Copied {
 		return
@@ -61,7 +62,7 @@ func (s *State) discard() {
 	}
 }
 
-// Gone are the annotations of a copied object that do not count; nil for any other object.
+// Gone returns the annotations of a copied object that do not count; nil for any other object.
 func (s *State) Gone() map[string]string {
 	if !s.Copied {
 		return nil

@@ -23,10 +23,10 @@ func isDesired(name string) bool {
 	return true
 }
 
-// digest of the desired state of an object but for what Crossplane writes into
-// it. The object itself is part of it, and the version it was read in: what a
-// controller copies from one object to another, or what is converted, fits
-// nothing. 0 where there is none.
+// digest returns a hash of the desired state of an object without what Crossplane writes into it. The
+// object itself is part of it, and the version it was read in: a digest that a controller copies from
+// one object to another, or that of a converted object, does not match. It is 0 where it cannot be
+// computed.
 func digest(o *unstructured.Unstructured, role Role) uint64 {
 	desired := make(map[string]any, 1)
 	for k, v := range o.Object {
@@ -51,8 +51,8 @@ func digest(o *unstructured.Unstructured, role Role) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// SettledState is what to store of the desired state as AnnotationKeySettledState,
-// where it is the one of an intent generation that settled; "" for nothing.
+// SettledState returns what to store of the desired state as AnnotationKeySettledState, where it is
+// the one of an intent generation that settled; "" for nothing.
 func (s *State) SettledState(generation int64) string {
 	if s.Desired == 0 || generation <= 0 {
 		return ""

@@ -16,8 +16,8 @@ import (
 // one for each object: provider config, a space, and name.
 type External string
 
-// NewExternal of an external name, which is digested where it is long, and a provider
-// config as kind/name, empty for the default one.
+// NewExternal returns the External for an external name, which is digested where it is long, and a
+// provider config as kind/name, empty for the default one.
 func NewExternal(name, config string) External {
 	if len(name) > maxExternalName {
 		sum := sha256.Sum256([]byte(name))
@@ -29,13 +29,13 @@ func NewExternal(name, config string) External {
 	return External(config + " " + name)
 }
 
-// Name of the external resource, or a digest of it; empty for none.
+// Name returns the name of the external resource, or a digest of it; empty where it has no name.
 func (e External) Name() string {
 	_, name, _ := strings.Cut(string(e), " ")
 	return name
 }
 
-// Config is the provider config as kind/name; empty for the default one.
+// Config returns the provider config as kind/name; empty for the default one.
 func (e External) Config() string {
 	config, _, _ := strings.Cut(string(e), " ")
 	return config
@@ -49,7 +49,7 @@ const (
 	defaultConfigKind, defaultConfigName = "ClusterProviderConfig", "default"
 )
 
-// ExternalOf an object, by its annotation and its spec.
+// ExternalOf returns the external resource of an object, by its annotation and its spec.
 func ExternalOf(o *unstructured.Unstructured) External {
 	spec, _ := o.Object["spec"].(map[string]any)
 	ref, _ := spec["providerConfigRef"].(map[string]any)
@@ -67,7 +67,7 @@ func ExternalOf(o *unstructured.Unstructured) External {
 	return NewExternal(annotation(o, v1alpha1.AnnotationKeyExternalName), config)
 }
 
-// Represents is the external resource of a managed resource.
+// Represents returns the external resource of a managed resource.
 func (s *State) Represents() External {
 	if s.External == nil {
 		return ""

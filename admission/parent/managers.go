@@ -17,7 +17,8 @@ import (
 // their type costs more than the rest of Sum.
 type fieldsEntry map[string]any
 
-// entriesOf an object; nil for a nil object. What is no entry is left out.
+// entriesOf returns the entries of managedFields of an object; nil for a nil object. What is not a valid
+// entry is left out.
 func entriesOf(o *unstructured.Unstructured) []fieldsEntry {
 	if o == nil {
 		return nil
@@ -36,7 +37,7 @@ func entriesOf(o *unstructured.Unstructured) []fieldsEntry {
 func (e fieldsEntry) manager() string     { return text(e, "manager") }
 func (e fieldsEntry) subresource() string { return text(e, "subresource") }
 
-// time of the entry; zero where it has none that parses. Any user with edit rights can
+// time returns the time of the entry; zero where it has none that parses. Any user with edit rights can
 // write one: a time in the future counts as the present (KR-13-05).
 func (e fieldsEntry) time() time.Time {
 	at, _ := time.Parse(time.RFC3339, text(e, "time"))
@@ -46,19 +47,19 @@ func (e fieldsEntry) time() time.Time {
 	return at
 }
 
-// fields that the manager owns, in the form of fieldsV1; nil for none.
+// fields returns the fields that the manager owns, in the form of fieldsV1; nil where it owns none.
 func (e fieldsEntry) fields() map[string]any {
 	f, _ := e["fieldsV1"].(map[string]any)
 	return f
 }
 
-// field below the fields, by its keys; nil where the manager does not own it.
+// field returns a field below the fields, by its keys; nil where the manager does not own it.
 func (e fieldsEntry) field(keys ...string) any {
 	f, _, _ := unstructured.NestedFieldNoCopy(e.fields(), keys...) // another shape is no such field
 	return f
 }
 
-// key is what the API server identifies an entry by.
+// key returns what the API server identifies an entry by.
 func (e fieldsEntry) key() string {
 	return e.manager() + "|" + text(e, "operation") + "|" + e.subresource() + "|" + text(e, "apiVersion")
 }
@@ -81,8 +82,8 @@ func (s *State) managers(o *unstructured.Unstructured) {
 	}
 }
 
-// ours is the prefix of the field managers of Kausality's own components: what the
-// gate writes into a spec is no intent.
+// ours is the prefix of the field managers of Kausality's own components: a write of the gate into a
+// spec is not an intent.
 const ours = v1alpha1.ManagerPrefix
 
 // WritesStatus reports whether a field manager writes the status of an object.
@@ -124,8 +125,7 @@ func Named(o *unstructured.Unstructured, manager string) bool {
 	})
 }
 
-// statusManagers are the managers that write the status, in the order of their
-// entries.
+// statusManagers returns the managers that write the status, in the order of their entries.
 func statusManagers(entries []fieldsEntry) []string {
 	var out []string
 	for _, e := range entries {

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// Object is what the State knows of the object, for expressions of policies:
-// identity, Kausality's annotations, Crossplane's labels, observed generation and
-// conditions.
+// Object returns what the State knows of the object, for expressions of policies: identity,
+// Kausality's annotations, Crossplane's labels, observed generation and conditions.
 func (s *State) Object() map[string]any {
 	apiVersion, kind := s.ToAPIVersionAndKind()
 	meta := map[string]any{"name": s.Name, "uid": string(s.UID), "generation": s.Generation}

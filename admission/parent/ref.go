@@ -30,7 +30,7 @@ type Ref struct {
 	UID       types.UID
 }
 
-// RefOf an object.
+// RefOf returns the reference to an object.
 func RefOf(o *unstructured.Unstructured) Ref {
 	return Ref{GroupVersionKind: o.GroupVersionKind(), Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}
 }
@@ -65,8 +65,8 @@ func Of(o *unstructured.Unstructured, role Role) (Ref, bool) {
 	}, true
 }
 
-// controllerOf an object: the ownerReference with controller: true as it is
-// stored, since converting all of them takes longer; nil for none.
+// controllerOf returns the controller of an object: the ownerReference with controller: true as it is
+// stored, since converting all of them takes longer; nil where there is no controller.
 func controllerOf(o *unstructured.Unstructured) map[string]any {
 	meta, _ := o.Object["metadata"].(map[string]any)
 	owners, _ := meta["ownerReferences"].([]any)
@@ -100,7 +100,8 @@ func sameOwner(a, b map[string]any) bool {
 	return true
 }
 
-// ControllerUID of an object: that of its owner with controller: true; "" for none.
+// ControllerUID returns the uid of an object's controller, which is its owner with controller: true; ""
+// where there is no controller.
 func ControllerUID(o *unstructured.Unstructured) types.UID {
 	return types.UID(text(controllerOf(o), "uid"))
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Share the strings that many objects have in common (kinds, namespaces, keys,
-// reasons, managers), for a State that is kept: a cache of many objects is
-// mostly strings otherwise. It modifies s, which must not be in use.
+// Share replaces the strings that many objects have in common (kinds, namespaces, keys, reasons,
+// managers) by shared ones, for a State that is kept: a cache of many objects is mostly strings
+// otherwise. It modifies s, which must not be in use.
 func (s *State) Share() {
 	shareRef(&s.Ref)
 	shareRef(&s.Parent)

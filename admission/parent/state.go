@@ -67,11 +67,11 @@ type State struct {
 	// IntentManager wrote it. ScaleTime is that of a scale entry.
 	IntentTime, ScaleTime time.Time
 	IntentManager         string
-	// Desired is a digest of the desired state without machinery, of this object
-	// in this version of its kind; 0 where there is none.
+	// Desired is a digest of the desired state without machinery, of this object in this version of its
+	// kind; 0 where it cannot be computed.
 	Desired uint64
 
-	// Replicas is spec.replicas; -1 where there is none.
+	// Replicas is spec.replicas; -1 where it is not set.
 	Replicas int64
 
 	// Children are the objects spec.resourceRefs (spec.crossplane.resourceRefs)
@@ -87,11 +87,11 @@ type State struct {
 	DeletionPolicy string
 	// ClaimTarget: a Claim's spec.resourceRef name, to see that it names back.
 	ClaimTarget string
-	// CompositionRevision in use, for messages; empty where there is none.
+	// CompositionRevision in use, for messages; empty where it is not set.
 	CompositionRevision string
 }
 
-// Sum up an object. It never modifies o.
+// Sum returns the summary of an object. It never modifies o.
 func Sum(o *unstructured.Unstructured, role Role) *State {
 	s := &State{
 		Ref: RefOf(o), Role: role, ResourceVersion: o.GetResourceVersion(), Generation: o.GetGeneration(),
@@ -120,15 +120,15 @@ func IsPaused(o *unstructured.Unstructured) bool {
 	return annotation(o, "crossplane.io/paused") == "true"
 }
 
-// annotation of an object, without a copy of them all; "" for none.
+// annotation returns an annotation of an object, without a copy of them all; "" where it is not set.
 func annotation(o *unstructured.Unstructured, key string) string {
 	meta, _ := o.Object["metadata"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any)
 	return text(annotations, key)
 }
 
-// keep the annotations that decisions read; the caches hold states of all parents,
-// and most annotations are of other tools.
+// keep returns the annotations that decisions read; the caches hold states of all parents, and most
+// annotations are of other tools.
 func keep(in map[string]string) map[string]string {
 	var out map[string]string
 	for k, v := range in {
@@ -166,7 +166,8 @@ var conditionTypes = map[string]bool{
 	"LastAsyncOperation": true, "AsyncOperation": true, ConditionResponsive: true,
 }
 
-// conditions that are kept. Of two with the same type, Condition returns the first.
+// conditions adds the conditions of the object that decisions read. Of two with the same type, Condition
+// returns the first.
 func (s *State) conditions(o *unstructured.Unstructured) {
 	st, _ := o.Object["status"].(map[string]any)
 	list, _ := st["conditions"].([]any)
@@ -186,8 +187,8 @@ func (s *State) conditions(o *unstructured.Unstructured) {
 	}
 }
 
-// integer as a decoder leaves it: unstructured objects have int64, plain JSON float64. 0
-// for anything else.
+// integer returns an integer from a decoded number: unstructured objects have int64, plain JSON
+// float64. It is 0 for anything else.
 func integer(v any) int64 {
 	switch t := v.(type) {
 	case int64:
@@ -198,7 +199,7 @@ func integer(v any) int64 {
 	return 0
 }
 
-// Condition of a type; ok is false where there is none that is kept.
+// Condition returns the condition of a type; ok is false where no such condition is kept.
 func (s *State) Condition(conditionType string) (c Condition, ok bool) {
 	i := slices.IndexFunc(s.Conditions, func(c Condition) bool { return c.Type == conditionType })
 	if i < 0 {
@@ -213,13 +214,13 @@ func (s *State) True(conditionType string) bool {
 	return c.Status == metav1.ConditionTrue
 }
 
-// exists reports whether an object has had a generation. One that it does not have yet shows nothing: it may be that of
-// an object of which a backup with its status was restored.
+// exists reports whether an object has had a generation. A generation that it does not have yet shows nothing: the
+// object may be restored from a backup with its status.
 func (s *State) exists(generation int64) bool { return s.Generation == 0 || generation <= s.Generation }
 
-// ReportedGeneration is the generation that the conditions Synced and Ready report as observed; 0 for none. Of a composite
-// it may be later than ObservedGeneration: Crossplane composes it as it is when a reconcile begins, and reports the
-// generation that it has at the end (KR-03-10).
+// ReportedGeneration returns the generation that the conditions Synced and Ready report as observed; 0 for none. Of a
+// composite it may be later than ObservedGeneration: Crossplane composes it as it is when a reconcile begins, and reports
+// the generation that it has at the end (KR-03-10).
 func (s *State) ReportedGeneration() int64 {
 	for _, t := range []string{"Synced", "Ready"} {
 		if c, _ := s.Condition(t); c.Status == metav1.ConditionTrue && c.ObservedGeneration > 0 && s.exists(c.ObservedGeneration) {
@@ -252,7 +253,8 @@ func (s *State) observe(o *unstructured.Unstructured) {
 	}
 }
 
-// converged by kstatus, and for Crossplane's kinds by Synced and Ready (KR-03-03).
+// converged reports whether the object has converged by kstatus, and for Crossplane's kinds also by
+// Synced and Ready (KR-03-03).
 func (s *State) converged(o *unstructured.Unstructured) bool {
 	if s.Crossplane() && (!s.True("Synced") || !s.True("Ready")) {
 		return false
@@ -325,7 +327,7 @@ func (s *State) composite(spec map[string]any) {
 	s.children(refs, s.Namespace)
 }
 
-// children by the references of a composite or Claim, in their order. namespace is that of
+// children adds the children that a composite or Claim references, in their order. namespace is that of
 // references without one. Crossplane writes a reference before the object exists.
 func (s *State) children(refs []any, namespace string) {
 	for _, e := range refs {
@@ -339,7 +341,8 @@ func (s *State) children(refs []any, namespace string) {
 	}
 }
 
-// SettledGeneration as stored; -1 where it never settled.
+// SettledGeneration returns the stored generation at which the object settled; -1 where it never
+// settled.
 func (s *State) SettledGeneration() int64 {
 	v, err := strconv.ParseInt(s.Annotations[v1alpha1.AnnotationKeySettledGeneration], 10, 64)
 	if err != nil {
@@ -348,8 +351,9 @@ func (s *State) SettledGeneration() int64 {
 	return v
 }
 
-// Phase of life (KR-03-09). settled is whether it settled at least once, stored or not; conditions are those that count for its kind, Initialized
-// and Ready where there are none (KR-02-05).
+// Phase returns the phase of the object's life (KR-03-09). settled reports whether it settled at least
+// once, stored or not. conditions are those that count for its kind; Initialized and Ready if they are
+// empty (KR-02-05).
 func (s *State) Phase(settled bool, conditions ...string) v1alpha1.Phase {
 	if len(conditions) == 0 {
 		conditions = []string{"Initialized", "Ready"}

@@ -18,7 +18,7 @@ type Held struct {
 	Since v1alpha1.SettledIntent
 }
 
-// HeldOf a record.
+// HeldOf returns what a record of held changes contains; nil for an empty record.
 func HeldOf(d v1alpha1.HeldDrift) *Held {
 	if len(d.Drift) == 0 {
 		return nil
@@ -31,7 +31,7 @@ func HeldOf(d v1alpha1.HeldDrift) *Held {
 	return h
 }
 
-// Drift to record; the zero one for none, and of nil.
+// Drift returns the record to store; the zero record where nothing is held, and of nil.
 func (h *Held) Drift() v1alpha1.HeldDrift {
 	if h == nil || !h.Whole && len(h.Values) == 0 {
 		return v1alpha1.HeldDrift{}
@@ -75,7 +75,8 @@ func (h *Held) Changed(l change.Leaf) bool {
 	return ok && value != l.Value
 }
 
-// With further leaves, or as a whole; Since is that of what was held before, where any of it still is.
+// With returns what is held with further leaves, or with the object as a whole. Since is that of what
+// was held before, where any of it still is.
 func (h *Held) With(leaves []change.Leaf, whole bool, since v1alpha1.SettledIntent) *Held {
 	out := &Held{Whole: whole, Since: since, Values: map[string]string{}}
 	for _, l := range leaves {
@@ -90,7 +91,8 @@ func (h *Held) With(leaves []change.Leaf, whole bool, since v1alpha1.SettledInte
 	return out
 }
 
-// Still held of the leaves that are wanted now; nil for none.
+// Still returns those of the leaves that are still held, given the leaves that are wanted now; nil where
+// none of them is.
 func (h *Held) Still(leaves []change.Leaf) *Held {
 	if h == nil {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Fingerprint that is stored with the object, also under its legacy name: the build of
-// the controller that changed it last (KR-06-23); empty for none.
+// Fingerprint returns the fingerprint that is stored with the object, also under its legacy name: the
+// build of the controller that changed it last (KR-06-23); empty where none is stored.
 func (r *Request) Fingerprint() string {
 	if v := identity.Annotation(r.Stored(), v1alpha1.AnnotationKeyFingerprint); v != "" {
 		return v
@@ -16,8 +16,8 @@ func (r *Request) Fingerprint() string {
 	return identity.Annotation(r.Stored(), v1alpha1.AnnotationKeyLegacyFingerprint)
 }
 
-// LastUpgrade that is stored with the object; the zero value for none. A value that
-// does not parse is the bare name that older versions wrote.
+// LastUpgrade returns the last upgrade that is stored with the object; the zero value where none is
+// stored. A value that does not parse is the bare name that older versions wrote.
 func (r *Request) LastUpgrade() v1alpha1.LastUpgrade {
 	var last v1alpha1.LastUpgrade
 	value := identity.Annotation(r.Stored(), v1alpha1.AnnotationKeyLastUpgrade)
@@ -27,9 +27,8 @@ func (r *Request) LastUpgrade() v1alpha1.LastUpgrade {
 	return last
 }
 
-// Resource is the stored composition resource name of the object, by which approvals
-// name it; empty where it is not composed. One request cannot give itself another
-// (KR-04-12).
+// Resource returns the stored composition resource name of the object, by which approvals name it;
+// empty where it is not composed. One request cannot give itself another (KR-04-12).
 func (r *Request) Resource() string {
 	return identity.Annotation(r.Stored(), v1alpha1.AnnotationKeyCompositionResourceName)
 }

@@ -16,11 +16,10 @@ import (
 // again; the API server gives a webhook at most 30 s.
 const reinvocationWindow = 30 * time.Second
 
-// Reinvoked returns the object's own incoming hop if an earlier call for this request
-// wrote it: a later webhook changed the object, and the API server calls again
-// (reinvocationPolicy IfNeeded, KR-05-25). Then the object holds our own edits, which must
-// not be taken for its author's. nil otherwise; a copied or restored hop is an
-// old one.
+// Reinvoked returns the object's own incoming hop if an earlier call for this request wrote it: a
+// later webhook changed the object, and the API server calls again (reinvocationPolicy IfNeeded,
+// KR-05-25). Then the object holds the edits of Kausality, which must not be taken for its author's.
+// It returns nil otherwise; a copied or restored hop is an old one.
 func (r *Request) Reinvoked() *v1alpha1.Hop {
 	if r.Keeps(v1alpha1.AnnotationKeyTrace) {
 		return nil
@@ -54,7 +53,7 @@ func (r *Request) Keeps(key string) bool {
 	return r.Object != nil && r.OldObject != nil && identity.Annotation(r.Object, key) == identity.Annotation(r.OldObject, key)
 }
 
-// Claim is the id of the claim that an earlier call for this request took; empty for none.
+// Claim returns the id of the claim that an earlier call for this request took; empty for none.
 func (r *Request) Claim() string {
 	if hop := r.Reinvoked(); hop != nil && hop.Approval != nil {
 		return hop.Approval.Claim
@@ -62,11 +61,10 @@ func (r *Request) Claim() string {
 	return ""
 }
 
-// MaskedAuthor is the author's managementPolicies if the incoming ones are the mask
-// that an earlier call for this request put over them. A hop that equals the stored
-// one is ours if the author's value or the gate beside it does not: only the author
-// can have changed that within what freshHop requires, and the author may write the
-// policies anyway.
+// MaskedAuthor returns the author's managementPolicies if the incoming ones are the mask that an
+// earlier call for this request put over them. A hop that equals the stored one was written by
+// Kausality if the author's value or the gate beside it does not: only the author can have changed
+// that within what freshHop requires, and the author may write the policies anyway.
 func (r *Request) MaskedAuthor(kind identity.Kind, closeTo []v1alpha1.Verb, incoming []string) ([]string, bool) {
 	if r.OldObject == nil ||
 		r.Keeps(v1alpha1.AnnotationKeyTrace) && r.Keeps(v1alpha1.AnnotationKeyManagementPolicies) &&

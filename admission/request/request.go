@@ -69,7 +69,7 @@ type Request struct {
 	Time time.Time
 }
 
-// Current is the object the request leaves, or leaves nothing of.
+// Current returns the object that the request leaves, or the one that it deletes.
 func (r *Request) Current() *unstructured.Unstructured {
 	if r.Object != nil {
 		return r.Object
@@ -77,7 +77,7 @@ func (r *Request) Current() *unstructured.Unstructured {
 	return r.OldObject
 }
 
-// Deleted object; nil for other operations.
+// Deleted returns the object that is deleted; nil for other operations.
 func (r *Request) Deleted() *unstructured.Unstructured {
 	if r.Operation != Delete {
 		return nil
@@ -89,8 +89,8 @@ func (r *Request) Deleted() *unstructured.Unstructured {
 // that the API server has not seen.
 func (r *Request) Unstored() bool { return r.Actor != "" }
 
-// Stored is the stored object, which one request cannot rewrite to bypass a decision
-// about itself (KR-04-12). The new one on CREATE.
+// Stored returns the stored object, which one request cannot rewrite to bypass a decision about itself
+// (KR-04-12). On CREATE it is the new object.
 func (r *Request) Stored() *unstructured.Unstructured {
 	if r.OldObject != nil {
 		return r.OldObject
@@ -98,7 +98,7 @@ func (r *Request) Stored() *unstructured.Unstructured {
 	return r.Object
 }
 
-// Whole is stored with its status.
+// Whole returns the object with its status.
 func (r *Request) Whole() *unstructured.Unstructured {
 	if r.OldObject == nil || r.OldStatus == nil {
 		return r.Stored()
@@ -112,7 +112,7 @@ func (r *Request) Whole() *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: out}
 }
 
-// Ref of the object.
+// Ref returns the reference to the object.
 func (r *Request) Ref() parent.Ref {
 	ref := parent.RefOf(r.Current())
 	ref.GroupVersionKind, ref.Namespace = r.Kind, r.Namespace
@@ -122,7 +122,7 @@ func (r *Request) Ref() parent.Ref {
 	return ref
 }
 
-// NextGeneration is the generation after the write; 0 for a kind without (KR-07-02).
+// NextGeneration returns the generation after the write; 0 for a kind without (KR-07-02).
 func (r *Request) NextGeneration() int64 {
 	return trace.NextGeneration(r.OldObject, r.Object, r.Kind.GroupKind())
 }

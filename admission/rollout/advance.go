@@ -46,8 +46,8 @@ type Step struct {
 // healthPoll is how often the health of what was let through is observed.
 const healthPoll = 2 * time.Second
 
-// Next step of a Rollout (KR-14-53, KR-14-54). A wave begins when the one before has had its time, and
-// no more of its objects than allowed are not healthy.
+// Next returns the next step of a Rollout (KR-14-53, KR-14-54). A wave begins when the one before has
+// had its time, and no more of its objects than allowed are not healthy.
 func (p Progress) Next() Step {
 	switch {
 	case p.Lacks != "":
@@ -87,7 +87,7 @@ func (p Progress) Next() Step {
 // watchedFor is how long a process watches a Rollout at least before it judges the health of objects.
 const watchedFor = 30 * time.Second
 
-// over is when the time of the wave is.
+// over returns when the time of the wave is over.
 func (p Progress) over() time.Time {
 	over := p.ThroughAt.Add(After(p.Spec))
 	if watched := p.Began.Add(min(watchedFor, After(p.Spec))); over.Before(watched) {
@@ -111,7 +111,7 @@ func (p Progress) completed() Step {
 	return Step{Phase: v1alpha1.RolloutCompleted, Wave: p.Wave, Overdue: true, Message: text}
 }
 
-// describe a wave that is let through.
+// describe returns a description of a wave that is let through.
 func (p Progress) describe(wave int32) string {
 	w := p.Waves[wave-1]
 	text := fmt.Sprintf("wave %d of %d: %d of %d objects are healthy", wave, len(p.Waves), w.Done, w.Total)
@@ -121,7 +121,7 @@ func (p Progress) describe(wave int32) string {
 	return text
 }
 
-// Count the objects of each wave by their states.
+// Count returns the number of objects in each wave by their states.
 func Count(waves int, objects []v1alpha1.RolloutObject, states []v1alpha1.RolloutObjectStatus) []v1alpha1.RolloutWaveStatus {
 	out := make([]v1alpha1.RolloutWaveStatus, waves)
 	for i, o := range objects {
@@ -146,8 +146,8 @@ func Count(waves int, objects []v1alpha1.RolloutObject, states []v1alpha1.Rollou
 	return out
 }
 
-// Lacks is what votes lack for all changes of a plan together: every ApprovalRule that matches one of them must be
-// met (KR-14-55), and its windows open. Without rules one approval is enough. It is the Lacks of a Query.
+// Lacks returns what votes lack for all changes of a plan together: every ApprovalRule that matches one of them
+// must be met (KR-14-55), and its windows open. Without rules one approval is enough. It is the Lacks of a Query.
 func Lacks(set *allowance.Set, changes []allowance.Change, authors []string, votes []v1alpha1.Vote, now time.Time) (lacking string, waits bool) {
 	var rules allowance.Rules
 	if set.HasRules() {
@@ -167,7 +167,8 @@ func Lacks(set *allowance.Set, changes []allowance.Change, authors []string, vot
 	return rules.Lacks(votes, authors, now)
 }
 
-// ChangeOf a Drift, as ApprovalRules see it: by what the Drift shows. own are the labels of the child.
+// ChangeOf returns the change of a Drift, as ApprovalRules see it: by what the Drift shows. own are the
+// labels of the child.
 func ChangeOf(d *v1alpha1.DriftSpec, own map[string]string) allowance.Change {
 	kind := schema.FromAPIVersionAndKind(d.Child.APIVersion, d.Child.Kind).GroupKind()
 	out := allowance.Change{Kind: kind, Namespace: d.Child.Namespace, Name: d.Child.Name, Labels: own, Relation: d.Relation,
@@ -184,7 +185,8 @@ func ChangeOf(d *v1alpha1.DriftSpec, own map[string]string) allowance.Change {
 	return out
 }
 
-// valueOf a field from its text in a Drift: JSON, or what is shown in place of a secret.
+// valueOf returns the value of a field from its text in a Drift: JSON, or what is shown in place of a
+// secret.
 func valueOf(text string) any {
 	var out any
 	if text == "" || json.Unmarshal([]byte(text), &out) != nil {
@@ -193,8 +195,8 @@ func valueOf(text string) any {
 	return out
 }
 
-// Authors of changes: who initiated the intent of the parent, as initiators has them, and who made what causes the
-// change (KR-14-05).
+// Authors returns the authors of a change: the given initiators of the parent's intent, and the users
+// who made what causes the change (KR-14-05).
 func Authors(d *v1alpha1.DriftSpec, initiators []string) []string {
 	out := slices.Clone(initiators)
 	for _, c := range d.Causes {
@@ -209,8 +211,8 @@ func Authors(d *v1alpha1.DriftSpec, initiators []string) []string {
 	return slices.Compact(out)
 }
 
-// Reason of the approvals of a plan: with it, they are other approvals than those of another plan, so that each
-// difference is approved once by each (KR-14-56).
+// Reason returns the reason of the approvals of a plan. With it, they are other approvals than those of
+// another plan, so that each difference is approved once by each (KR-14-56).
 func Reason(kind, namespace, name, plan string) string {
 	return fmt.Sprintf("%s %s, plan %s", kind, strings.TrimPrefix(namespace+"/"+name, "/"), plan)
 }

@@ -20,7 +20,7 @@ import (
 // DefaultAfter is spec.advance.after where it is not given.
 const DefaultAfter = 10 * time.Minute
 
-// After is how long the objects of a wave have to become healthy.
+// After returns how long the objects of a wave have to become healthy.
 func After(s *v1alpha1.RolloutSpec) time.Duration {
 	if s.Advance.After == nil {
 		return DefaultAfter
@@ -28,8 +28,8 @@ func After(s *v1alpha1.RolloutSpec) time.Duration {
 	return s.Advance.After.Duration
 }
 
-// Invalid is what of a spec means nothing, each with its path; nil for nothing (KR-14-50). namespace
-// is that of the Rollout, "" for a ClusterRollout.
+// Invalid returns what is invalid in a spec, each with its path; nil for a valid spec (KR-14-50).
+// namespace is that of the Rollout, "" for a ClusterRollout.
 func Invalid(s *v1alpha1.RolloutSpec, namespace string) []string {
 	var out []string
 	fail := func(path, text string, args ...any) { out = append(out, "spec."+path+": "+fmt.Sprintf(text, args...)) }
@@ -165,8 +165,8 @@ type Plan struct {
 	Differences int
 }
 
-// New plan of a Rollout, by its uid, for changes that are Wanted. Objects of a wave are in the order of
-// namespace, kind and name; those that are in no wave are left out.
+// New returns a new plan of a Rollout, by its uid, for changes that are Wanted. Objects of a wave are in
+// the order of namespace, kind and name; those that are in no wave are left out.
 func New(uid types.UID, s *v1alpha1.RolloutSpec, pending []Pending) Plan {
 	objects, own := grouped(pending)
 	out := Plan{}
@@ -200,8 +200,8 @@ func New(uid types.UID, s *v1alpha1.RolloutSpec, pending []Pending) Plan {
 	return out
 }
 
-// ID of a plan: a hash of the Rollout, of what its spec means, and of the objects and differences (KR-14-52). Another
-// one of any of these is another plan, which has no votes.
+// ID returns the id of a plan: a hash of the Rollout, of what its spec means, and of the objects and
+// differences (KR-14-52). If any of these changes, it is another plan, which has no votes.
 func ID(uid types.UID, s *v1alpha1.RolloutSpec, objects []v1alpha1.RolloutObject) string {
 	approved := *s
 	approved.Stop, approved.Proceed = false, 0
@@ -211,7 +211,8 @@ func ID(uid types.UID, s *v1alpha1.RolloutSpec, objects []v1alpha1.RolloutObject
 	return annotation.Digest([]any{uid, approved, objects}, change.IDLength)
 }
 
-// grouped changes by the object on which they are approved, in order, and the labels of these by UID.
+// grouped groups changes by the object on which they are approved, in order, and the labels of these
+// by UID.
 func grouped(pending []Pending) ([]v1alpha1.RolloutObject, map[types.UID]map[string]string) {
 	var out []v1alpha1.RolloutObject
 	at, own := map[types.UID]int{}, map[types.UID]map[string]string{}
@@ -239,8 +240,8 @@ func grouped(pending []Pending) ([]v1alpha1.RolloutObject, map[types.UID]map[str
 	return out, own
 }
 
-// Occurrence of a Drift: when it was first seen, in whole seconds; nil where that is unknown. The same difference that
-// occurs again is another occurrence, which no user has approved.
+// Occurrence returns the occurrence of a Drift: when it was first seen, in whole seconds; nil where that
+// is unknown. The same difference that occurs again is another occurrence, which no user has approved.
 func Occurrence(d *v1alpha1.Drift) *metav1.Time {
 	if d.Status.Since == nil {
 		return nil
@@ -255,7 +256,7 @@ const (
 	differencesPerBatch = 2000
 )
 
-// Batches of the objects of a plan, in their order.
+// Batches splits the objects of a plan into batches, in their order.
 func Batches(objects []v1alpha1.RolloutObject) [][]v1alpha1.RolloutObject {
 	var out [][]v1alpha1.RolloutObject
 	differences := 0

@@ -14,7 +14,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Review is a write of a Rollout or ClusterRollout by a user who is no component of ours.
+// Review is a write of a Rollout or ClusterRollout by a user who is not a component of Kausality.
 type Review struct {
 	// Stored and Incoming annotations; Stored is nil for a new object.
 	Stored, Incoming map[string]string
@@ -45,8 +45,8 @@ type Outcome struct {
 	Approves bool
 }
 
-// Decide about the write (KR-14-57): the votes are those of requests, as on any object. A new object, as one that is
-// restored, has none.
+// Decide makes the decision about the write (KR-14-57): the votes are those of requests, as on any
+// object. A new object has no votes, nor has one that is restored.
 func (r Review) Decide() Outcome {
 	if errs := Invalid(r.Spec, r.Namespace); len(errs) > 0 {
 		return Outcome{Refused: strings.Join(errs, "; ")}
@@ -106,7 +106,7 @@ func (r Review) protect(edits map[string]*string) (refused string) {
 	return ""
 }
 
-// apply edits to annotations, of which a copy is returned.
+// apply returns a copy of the annotations with the edits.
 func apply(annotations map[string]string, edits map[string]*string) map[string]string {
 	out := maps.Clone(annotations)
 	if out == nil {
@@ -122,7 +122,8 @@ func apply(annotations map[string]string, edits map[string]*string) map[string]s
 	return out
 }
 
-// Votes for a plan, and what they lack by the Lacks of a Query; "" for nothing.
+// Votes returns the votes for a plan, and what they lack by the Lacks of a Query; "" where they lack
+// nothing.
 func Votes(annotations map[string]string, plan string, now time.Time, lacks func([]v1alpha1.Vote) (string, bool)) (votes []v1alpha1.Vote, lacking string) {
 	return approval.ParseAt(annotations, now).Tally(approval.Query{Digests: []string{plan}, Lacks: lacks})
 }

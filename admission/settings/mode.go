@@ -24,7 +24,7 @@ func (n Namespace) Equal(o Namespace) bool {
 	return n.Mode == o.Mode && n.Freeze == o.Freeze && n.Terminating == o.Terminating && maps.Equal(n.Labels, o.Labels)
 }
 
-// NamespaceOf the annotations and labels of a Namespace.
+// NamespaceOf returns what the annotations and labels of a Namespace declare.
 func NamespaceOf(annotations, labels map[string]string, terminating bool) Namespace {
 	out := Namespace{Mode: v1alpha1.Mode(annotations[v1alpha1.AnnotationKeyMode]), Terminating: terminating, Labels: labels}
 	if value, ok := annotations[v1alpha1.AnnotationKeyFreeze]; ok {
@@ -42,9 +42,9 @@ type PolicyFreeze struct {
 	v1alpha1.Freeze
 }
 
-// ModeOf an object by precedence (KR-05-21): its own annotation, its Namespace's,
-// the policy that covers it, the default. namespace is called only where the object
-// declares none; a value that is neither log nor enforce is ignored.
+// ModeOf returns the mode of an object by precedence (KR-05-21): its own annotation, its Namespace's,
+// the policy that covers it, the default. namespace is called only where the object declares no mode; a
+// value that is neither log nor enforce is ignored.
 func ModeOf(own string, namespace func() (v1alpha1.Mode, error), policy, byDefault v1alpha1.Mode) (v1alpha1.Mode, error) {
 	if m := v1alpha1.Mode(own); ValidMode(m) {
 		return m, nil

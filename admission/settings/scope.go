@@ -45,7 +45,7 @@ type Scope struct {
 	namespaceRank, resourceRank int
 }
 
-// scopes of a policy, most specific first, or why it cannot be understood.
+// scopes returns the scopes of a policy, most specific first, or the error in it.
 func scopes(k *v1alpha1.Kausality) ([]Scope, error) {
 	base := Scope{Policy: k.Name, ObjectSelector: k.Spec.ObjectSelector, Mode: k.Spec.Mode, Suspended: k.Spec.Suspend}
 	if base.TraceOnly = k.Spec.TraceOnly; base.TraceOnly {
@@ -91,7 +91,7 @@ func scopes(k *v1alpha1.Kausality) ([]Scope, error) {
 	return out, nil
 }
 
-// selector of labels; nil for nil, which matches everything.
+// selector returns the compiled selector of labels; nil for nil, which matches everything.
 func selector(s *metav1.LabelSelector) (labels.Selector, error) {
 	if s == nil {
 		return nil, nil //nolint:nilnil // nil is no restriction.
@@ -99,8 +99,7 @@ func selector(s *metav1.LabelSelector) (labels.Selector, error) {
 	return metav1.LabelSelectorAsSelector(s)
 }
 
-// narrow a Scope to what an override is about; ok is false where that is
-// nothing.
+// narrow restricts a Scope to the part that an override is about; ok is false where nothing is left.
 func (s Scope) narrow(o v1alpha1.ModeOverride) (part Scope, ok bool) {
 	s.Mode = o.Mode
 	if o.APIGroups != nil {

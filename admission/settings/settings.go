@@ -49,9 +49,8 @@ type Settings struct {
 	ignored *change.Index
 }
 
-// Relevant are those of the external differences that the policy does not
-// ignore, with the fields redacted that it names as secret. The argument is not
-// modified.
+// Relevant returns those of the external differences that the policy does not ignore, with the fields
+// redacted that it names as secret. The argument is not modified.
 func (s Settings) Relevant(differences []change.Change) []change.Change {
 	differences = s.SecretFields.Redact(differences)
 	if s.ignored == nil {
@@ -78,8 +77,7 @@ type Set struct {
 	initialized map[[2]string][]string
 }
 
-// Compile policies. What cannot be understood of them is left out, and in errs
-// by the policy's name.
+// Compile compiles policies. What is invalid in them is left out, and in errs by the policy's name.
 func Compile(policies []*v1alpha1.Kausality) (set Set, errs map[string]error) {
 	set = Set{settings: map[string]Settings{}, freezes: map[string]PolicyFreeze{}, initialized: map[[2]string][]string{}}
 	errs = map[string]error{}
@@ -106,7 +104,7 @@ func Compile(policies []*v1alpha1.Kausality) (set Set, errs map[string]error) {
 	return set, errs
 }
 
-// settingsOf a policy without its mode, which differs by Scope.
+// settingsOf returns the settings of a policy without its mode, which differs by Scope.
 func settingsOf(k *v1alpha1.Kausality) Settings {
 	s := Settings{Policy: k.Name, Suspended: k.Spec.Suspend, TraceOnly: k.Spec.TraceOnly, MixedCauses: k.Spec.MixedCauses,
 		RequireApproval: k.Spec.OtherActors == v1alpha1.OtherActorsRequireApproval,
@@ -134,10 +132,10 @@ func (s Settings) WithGate(g *v1alpha1.GateSettings) Settings {
 	return s
 }
 
-// ignored paths of a policy, each with what is below it; nil for none. A path
-// is one of change.ParsePattern. Older versions compared it as a text with the
-// path of a difference, [*] aside: quotes and brackets within brackets, which
-// ParsePattern refuses, were part of a key, and are still.
+// ignored returns the paths that a policy ignores, each with what is below it; nil for none. A path
+// is one of change.ParsePattern. Older versions compared it as a text with the path of a difference,
+// [*] aside: quotes and brackets within brackets, which ParsePattern refuses, were part of a key, and
+// are still.
 func ignored(paths []string) *change.Index {
 	if len(paths) == 0 {
 		return nil
@@ -154,11 +152,11 @@ func ignored(paths []string) *change.Index {
 	return out
 }
 
-// Scopes are all there are, the most specific first. The caller must not modify them.
+// Scopes returns all scopes, the most specific first. The caller must not modify them.
 func (s Set) Scopes() []Scope { return s.scopes }
 
-// For an object: the settings of the most specific policy that covers it, and the
-// freezes of all that do.
+// For returns the settings for an object: those of the most specific policy that covers it, with the
+// freezes of all policies that cover it.
 func (s Set) For(t Target) Settings {
 	for i := range s.scopes {
 		if s.scopes[i].matches(t) {
@@ -170,8 +168,8 @@ func (s Set) For(t Target) Settings {
 	return Settings{}
 }
 
-// freezesOf an object: each policy freezes what it covers, whichever policy is the most
-// specific (KR-14-34).
+// freezesOf returns the freezes of an object: each policy freezes what it covers, whichever policy is
+// the most specific (KR-14-34).
 func (s Set) freezesOf(t Target) (out []PolicyFreeze) {
 	for i := range s.frozen { // by the policies' names
 		scope := &s.frozen[i]
@@ -182,9 +180,9 @@ func (s Set) freezesOf(t Target) (out []PolicyFreeze) {
 	return out
 }
 
-// Frozen are the policies with a freeze, by name. The caller must not modify them.
+// Frozen returns the policies with a freeze, by name. The caller must not modify them.
 func (s Set) Frozen() map[string]PolicyFreeze { return s.freezes }
 
-// Initialized are the condition types by which objects of a kind count as
-// initialized, one of which is enough; nil leaves it to Initialized and Ready.
+// Initialized returns the condition types by which objects of a kind count as initialized. One of
+// them is enough; nil leaves it to Initialized and Ready.
 func (s Set) Initialized(group, kind string) []string { return s.initialized[[2]string{group, kind}] }

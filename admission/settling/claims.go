@@ -19,7 +19,7 @@ type Child struct {
 }
 
 // ClaimOutcome returns the state that a pending claim should have, from its child; "" where it is too early. A
-// claim is released only if the child, or that there is none, shows that the write was not stored (KR-05-36,
+// claim is released only if the child, or its absence, shows that the write was not stored (KR-05-36,
 // KR-13-21).
 func ClaimOutcome(c v1alpha1.Claim, found Child, now time.Time) v1alpha1.ClaimState {
 	child := found.State
@@ -53,7 +53,7 @@ const (
 	claimReuse = 10 * time.Second
 )
 
-// StaleClaims at a time: a pending claim from before is claimed again by its own
-// use. Otherwise a retry that passes by it at the last moment would be stored after
-// the claim was released and another use had taken the approval.
+// StaleClaims returns the time before which pending claims are stale: such a claim is claimed again by
+// its own use. Otherwise a retry that passes by it at the last moment would be stored after the claim
+// was released and another use had taken the approval.
 func StaleClaims(now time.Time) time.Time { return now.Add(-claimReuse) }

@@ -22,7 +22,7 @@ type Record struct {
 	Operation string
 	// ID of the difference; empty where none was computed, as while the composite is frozen.
 	ID string
-	// Difference of an update, of which not every field has values.
+	// Difference of an update. Not every field of it has values.
 	Difference []v1alpha1.FieldDifference
 }
 
@@ -30,10 +30,10 @@ type Record struct {
 // function holds something.
 func FunctionHolds(p *parent.State) bool { return held(p) }
 
-// RecordsOn a composed resource of a composite: of its own change, and of creations. There
-// are none on an object that does not name the composite as its controller. full is whether
-// there may be creations that are not listed. What does not parse is no record: the function
-// writes it again.
+// RecordsOn returns the records on a composed resource of a composite: of its own change, and of
+// creations. There are no records on an object that does not name the composite as its controller. full
+// reports whether there may be creations that are not listed. What does not parse is not a record: the
+// function writes it again.
 func RecordsOn(c, p *parent.State) (out []Record, full bool) {
 	if c.Parent.UID == "" || c.Parent.UID != p.UID {
 		return nil, false
@@ -62,7 +62,7 @@ func RecordsOn(c, p *parent.State) (out []Record, full bool) {
 	return out, full
 }
 
-// differenceOf a record: its paths, with the values of those that have them.
+// differenceOf returns the difference of a record: its paths, with the values of those that have them.
 func differenceOf(h v1alpha1.Held) []v1alpha1.FieldDifference {
 	out := slices.Clone(h.Difference[:min(len(h.Difference), v1alpha1.MaxHeldPaths)])
 	for _, p := range h.Paths[:min(len(h.Paths), v1alpha1.MaxHeldPaths)] {

@@ -69,7 +69,7 @@ func overtaken(d *v1alpha1.Drift, p *parent.State) bool {
 	return later && (d.Status.Held == nil || SettledAt(p, intent, -1))
 }
 
-// laterIntent is the intent generation of a parent, and whether a drift was not seen since.
+// laterIntent returns the intent generation of a parent, and whether a drift was not seen since.
 func laterIntent(d *v1alpha1.Drift, p *parent.State) (generation int64, later bool) {
 	intent, _ := trace.Intent(p)
 	seen := max(d.Spec.Intent, d.Status.Intent)

@@ -118,11 +118,11 @@ func (s Observation) composesNothing() bool {
 	return s.Parent.Role == parent.RoleComposite && s.Parent.CompositionRevision != ""
 }
 
-// unsettledChild of an XR or Claim, or the time that it must still stay
-// converged.
+// unsettledChild returns why an XR or Claim has not settled because of a child, or because it has not
+// been converged for long enough, and when to check again; "" if neither is the case.
 //
-// The grace begins again with an intent, and when it is observed: Crossplane before
-// 2.1 does not show which of its reconciles came after the intent (KR-03-07, KR-03-08).
+// The grace begins again with an intent, and when it is observed: Crossplane before 2.1 does not show
+// which of its reconciles came after the intent (KR-03-07, KR-03-08).
 func (s Observation) unsettledChild(intent v1alpha1.Hop) (why string, again time.Duration) {
 	since := s.Parent.ConvergedSince
 	responsive, _ := s.Parent.Condition(parent.ConditionResponsive) // zero where Crossplane has no breaker
@@ -176,7 +176,8 @@ func (s Observation) holds() bool {
 	return since || held(s.Parent) && !(before && c.Reason == v1alpha1.ConditionReasonHeld)
 }
 
-// records on the children show what was held before the last intent, and since. What does not parse was not before.
+// records reports whether the records on the children show what was held before the last intent, and
+// what was held since. A record that does not parse counts as since.
 func (s Observation) records() (before, since bool) {
 	note := func(h bool) { before, since = before || h, since || !h }
 	for _, c := range s.Children {
@@ -244,8 +245,8 @@ func SettledAt(p *parent.State, intent, known int64) bool {
 // SettledOnce reports whether a parent ever settled.
 func SettledOnce(p *parent.State, known int64) bool { return max(p.SettledGeneration(), known) > 0 }
 
-// Phase of a parent's lifecycle. initialized are the condition types that report
-// its kind as initialized; empty for Initialized and Ready.
+// Phase returns the phase of a parent's lifecycle. initialized are the condition types that report its
+// kind as initialized; empty for Initialized and Ready.
 func Phase(p *parent.State, known int64, initialized ...string) v1alpha1.Phase {
 	return p.Phase(SettledOnce(p, known), initialized...)
 }

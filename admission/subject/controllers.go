@@ -13,7 +13,7 @@ type Controllers struct {
 	ids, hashes string
 }
 
-// ControllersOf an object, by its annotations.
+// ControllersOf returns the controllers that are recorded in the annotations of an object.
 func ControllersOf(annotations map[string]string) Controllers {
 	return Controllers{ids: annotations[v1alpha1.AnnotationKeyControllerIDs], hashes: annotations[v1alpha1.AnnotationKeyControllers]}
 }
@@ -21,7 +21,7 @@ func ControllersOf(annotations map[string]string) Controllers {
 // Known reports whether there are any.
 func (c Controllers) Known() bool { return c.ids != "" || c.hashes != "" }
 
-// Hashes of all of them.
+// Hashes returns the hashes of all controllers.
 func (c Controllers) Hashes() Hashes { return ParseHashes(c.hashes) }
 
 // Has reports whether a user, by id, is recorded.
@@ -52,7 +52,7 @@ func (c Controllers) With(id string) Controllers {
 	return Controllers{ids: ParseHashes(c.ids).With(id, nil).String(), hashes: c.Hashes().With(HashOf(id), nil).String()}
 }
 
-// Missing are the annotations that record them and are not in have as they should be, by key.
+// Missing returns the annotations that record them and are not in have as they should be, by key.
 func (c Controllers) Missing(have map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range map[string]string{v1alpha1.AnnotationKeyControllers: c.hashes, v1alpha1.AnnotationKeyControllerIDs: c.ids} {

@@ -30,7 +30,7 @@ func (e Eligible) Has(u User, crossplane bool) bool {
 	return namespace != "" && slices.Contains(e.Namespaces, namespace)
 }
 
-// Namespace of the ServiceAccount that the user is; "" for any other user.
+// Namespace returns the namespace of the ServiceAccount that the user is; "" for any other user.
 func (u User) Namespace() string {
 	rest, ok := strings.CutPrefix(u.Name, "system:serviceaccount:")
 	if !ok {

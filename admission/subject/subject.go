@@ -26,9 +26,8 @@ const (
 	idBytes = 16
 )
 
-// Hash is the user hash (KR-02-03): the first 5 characters of the base36 of the
-// SHA-256 of the user name, or of the UID where there is no name. A user with
-// neither has the hash "".
+// Hash returns the user hash (KR-02-03): the first 5 characters of the base36 of the SHA-256 of the
+// user name, or of the UID where there is no name. A user with neither has the hash "".
 //
 // It has 26 bits: a client that may name users finds one with a given hash. It is for users
 // and other tools to read, and only narrows what ID grants (KR-13-40).
@@ -41,8 +40,8 @@ func (u User) Hash() string {
 	return short(sum[:])
 }
 
-// ID is the first 128 bits, as 32 hex digits, of the SHA-256 that Hash is of. A user
-// with neither name nor UID has the id "" (KR-13-40).
+// ID returns the first 128 bits, as 32 hex digits, of the SHA-256 that Hash is of. A user with neither
+// name nor UID has the id "" (KR-13-40).
 func (u User) ID() string {
 	name := u.hashed()
 	if name == "" {
@@ -61,8 +60,8 @@ func (u User) hashed() string {
 	return u.UID
 }
 
-// HashOf the user with an id; "" for what is no id. It is the user's Hash: the bits that
-// the id leaves out change the first digits in one of 2^100 cases.
+// HashOf returns the hash of the user with an id; "" for what is not an id. It is the user's Hash: the
+// bits that the id leaves out change the first digits in one of 2^100 cases.
 func HashOf(id string) string {
 	sum, err := hex.DecodeString(id)
 	if err != nil || len(sum) != idBytes {
@@ -71,7 +70,7 @@ func HashOf(id string) string {
 	return short(append(sum, make([]byte, sha256.Size-idBytes)...))
 }
 
-// short form of a SHA-256.
+// short returns the short form of a SHA-256.
 func short(sum []byte) string {
 	text := new(big.Int).SetBytes(sum).Text(36)
 	for len(text) < hashLength {
@@ -110,7 +109,7 @@ func ParseHashes(value string) Hashes {
 	return out
 }
 
-// String is the annotation's value.
+// String returns the annotation's value.
 func (h Hashes) String() string { return strings.Join(h, ",") }
 
 // Has reports whether a hash is in the list.
@@ -169,9 +168,8 @@ func IsCrossplaneMachinery(manager string) bool {
 	return manager == managerComposite || manager == managerBinary
 }
 
-// ComposedManager is the field manager under which Crossplane applies the
-// composed resources of the composite with that name and kind
-// (ComposedFieldOwnerName of crossplane v2.3.3).
+// ComposedManager returns the field manager under which Crossplane applies the composed resources of
+// the composite with that name and kind (ComposedFieldOwnerName of crossplane v2.3.3).
 func ComposedManager(name string, kind schema.GroupKind) string {
 	sum := sha256.Sum256([]byte(name + kind.String()))
 	return composedPrefix + hex.EncodeToString(sum[:])

@@ -2,7 +2,7 @@ package suggest
 
 import "strings"
 
-// Nearest of some names to one that is unknown, as the error "did you mean" suggests it;
+// Nearest returns the nearest of some names to one that is unknown, for the suggestion "did you mean";
 // "" where none is near: a third of its letters may differ, and at most three (KR-12-24).
 func Nearest(name string, names []string) string {
 	best, limit := "", min(len(name)/3, 3)
@@ -14,8 +14,8 @@ func Nearest(name string, names []string) string {
 	return best
 }
 
-// distance of Levenshtein between two names, with the exchange of two neighbours as one
-// edit.
+// distance returns the Levenshtein distance between two names, with the exchange of two neighbours as
+// one edit.
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	before, last := make([]int, len(y)+1), make([]int, len(y)+1)

@@ -14,9 +14,8 @@ var generationless = map[string]bool{
 	"ClusterRole.rbac.authorization.k8s.io": true, "ClusterRoleBinding.rbac.authorization.k8s.io": true,
 }
 
-// NextGeneration is the generation after a write, which the API server increments
-// after mutating admission (KR-07-02); 0 for a kind without. old is nil on creation,
-// current on deletion.
+// NextGeneration returns the generation after a write, which the API server increments after mutating
+// admission (KR-07-02); 0 for a kind without. old is nil on creation, current on deletion.
 func NextGeneration(old, current *unstructured.Unstructured, kind schema.GroupKind) int64 {
 	if old == nil {
 		if current.GetGeneration() == 0 && generationless[kind.String()] {

@@ -32,9 +32,8 @@ const (
 	maxParsedBytes = 4096
 )
 
-// Parse a trace annotation: JSON as String writes it, or YAML. Unknown fields
-// are ignored; "" is the empty trace. The caller may modify the hops, but not
-// their Labels, Approval and Causes.
+// Parse parses a trace annotation: JSON as String writes it, or YAML. Unknown fields are ignored; "" is
+// the empty trace. The caller may modify the hops, but not their Labels, Approval and Causes.
 func Parse(value string) (Trace, error) {
 	if value == "" {
 		return nil, nil
@@ -63,12 +62,12 @@ func Of(annotations map[string]string) Trace {
 	return t
 }
 
-// String is the annotation's value: single-line JSON.
+// String returns the annotation's value: single-line JSON.
 func (t Trace) String() string {
 	return annotation.MustMarshal(t)
 }
 
-// Own hop of the carrier, nil where there is none.
+// Own returns the hop of the object that carries the trace; nil for an empty trace.
 func (t Trace) Own() *v1alpha1.Hop {
 	if len(t) == 0 {
 		return nil
@@ -76,8 +75,8 @@ func (t Trace) Own() *v1alpha1.Hop {
 	return &t[len(t)-1]
 }
 
-// Origin hop, nil where there is none: the first, or the last unrequested one. What is
-// before that did not initiate it (KR-07-09).
+// Origin returns the hop that initiated the trace: the first, or the last unrequested one. Hops before
+// that did not initiate it (KR-07-09). It is nil for an empty trace.
 func (t Trace) Origin() *v1alpha1.Hop {
 	for i := len(t) - 1; i > 0; i-- {
 		if t[i].Unrequested {
@@ -90,7 +89,8 @@ func (t Trace) Origin() *v1alpha1.Hop {
 	return &t[0]
 }
 
-// Labels of an object's own hop, from its trace-* annotations; nil for none (KR-07-06).
+// Labels returns the labels of an object's own hop, from its trace-* annotations; nil where it has no
+// such annotation (KR-07-06).
 func Labels(annotations map[string]string) map[string]string {
 	var out map[string]string
 	for k, v := range annotations {
@@ -104,7 +104,7 @@ func Labels(annotations map[string]string) map[string]string {
 	return out
 }
 
-// Hop for a write to the object that ref names.
+// Hop returns the hop for a write to the object that ref names.
 func Hop(ref parent.Ref, generation int64, user string, at time.Time) v1alpha1.Hop {
 	apiVersion, kind := ref.ToAPIVersionAndKind()
 	return v1alpha1.Hop{
@@ -113,7 +113,7 @@ func Hop(ref parent.Ref, generation int64, user string, at time.Time) v1alpha1.H
 	}
 }
 
-// Extend the trace of a parent by a hop of its child: the namespaces of the
+// Extend returns the trace of a parent with a hop of its child at the end: the namespaces of the
 // parent's hops are given where they differ from the child's.
 func Extend(of Trace, from parent.Ref, hop v1alpha1.Hop, carrierNamespace string) Trace {
 	out := make(Trace, 0, len(of)+1)
@@ -123,8 +123,8 @@ func Extend(of Trace, from parent.Ref, hop v1alpha1.Hop, carrierNamespace string
 	return append(out, hop)
 }
 
-// Rebase a hop from a carrier in one namespace to a carrier in another. Within
-// one namespace it stays as it is (KR-07-03).
+// Rebase moves a hop from a carrier in one namespace to a carrier in another. Within one namespace it
+// stays as it is (KR-07-03).
 func Rebase(h v1alpha1.Hop, from, to string) v1alpha1.Hop {
 	at := NamespaceOf(h, from)
 	h.Namespace, h.ClusterScoped = "", false
@@ -138,7 +138,7 @@ func Rebase(h v1alpha1.Hop, from, to string) v1alpha1.Hop {
 	return h
 }
 
-// NamespaceOf the object of a hop, given that of the hop's carrier; "" where it
+// NamespaceOf returns the namespace of the object of a hop, given that of the hop's carrier; "" where it
 // is cluster-scoped.
 func NamespaceOf(h v1alpha1.Hop, carrier string) string {
 	if h.Namespace == "" && !h.ClusterScoped {
@@ -152,11 +152,10 @@ func NamespaceOf(h v1alpha1.Hop, carrier string) string {
 // and the store. It errs on the side of drift, which an approval resolves.
 const Tolerance = 5 * time.Second
 
-// Intent of an object: the hop of its last intent. An object that was never
-// traced, and one whose desired state was changed while it was not observed, gets
-// an unattributed hop at its current generation (KR-01-10, KR-01-12); not where
-// the desired state is still the one at which it settled (KR-01-11). recorded is
-// false where the hop is not in the object's own trace yet (KR-01-08).
+// Intent returns the hop of an object's last intent. An object that was never traced, and one whose
+// desired state was changed while it was not observed, gets an unattributed hop at its current
+// generation (KR-01-10, KR-01-12); not where the desired state is still the one at which it settled
+// (KR-01-11). recorded is false where the hop is not in the object's own trace yet (KR-01-08).
 func Intent(s *parent.State) (hop v1alpha1.Hop, recorded bool) {
 	own := Of(s.Annotations).Own()
 	if own == nil {
@@ -182,16 +181,16 @@ func Intent(s *parent.State) (hop v1alpha1.Hop, recorded bool) {
 	return *own, true
 }
 
-// Unattributed is the hop of an intent whose user was not observed, with the labels that the object
-// has now (KR-07-04).
+// Unattributed returns the hop of an intent whose user was not observed, with the labels that the
+// object has now (KR-07-04).
 func Unattributed(s *parent.State, generation int64, at time.Time) v1alpha1.Hop {
 	h := Hop(s.Ref, generation, "", at)
 	h.Unattributed, h.Labels = true, Labels(s.Annotations)
 	return h
 }
 
-// Current trace of an object: the stored one, or an unattributed hop where
-// Intent finds that to be the truth.
+// Current returns the current trace of an object: the stored one, or an unattributed hop where Intent
+// finds that to be the truth.
 func Current(s *parent.State) Trace {
 	hop, recorded := Intent(s)
 	if recorded {
@@ -200,8 +199,9 @@ func Current(s *parent.State) Trace {
 	return Trace{hop}
 }
 
-// Authors of what annotations lead back to: who initiated it, and the intents from a generation of the object on (KR-14-61). A user who is not
-// known is "". nil for an object without a trace.
+// Authors returns the users to whom the trace in the annotations leads back: who initiated it, and who
+// made the intents from a generation of the object on (KR-14-61). A user who is not known is "". It is
+// nil for an object without a trace.
 func Authors(annotations map[string]string, since int64) []string {
 	var out []string
 	add := func(user string) {
@@ -228,7 +228,8 @@ func Authors(annotations map[string]string, since int64) []string {
 	return out
 }
 
-// initiators of intents of an object; nil for none, and where the annotation does not parse.
+// initiators returns the recorded initiators of intents of an object; nil where the annotation is not
+// set, or does not parse.
 func initiators(annotations map[string]string) []v1alpha1.Initiator {
 	var out []v1alpha1.Initiator
 	if value := annotations[v1alpha1.AnnotationKeyAuthors]; value == "" || json.Unmarshal([]byte(value), &out) != nil {
@@ -237,7 +238,8 @@ func initiators(annotations map[string]string) []v1alpha1.Initiator {
 	return out
 }
 
-// WithInitiator is the value of the authors annotation after an intent: its user is the newest one.
+// WithInitiator returns the value of the authors annotation after an intent: its user is the newest
+// one.
 func WithInitiator(annotations map[string]string, user string, generation int64) string {
 	list := initiators(annotations)
 	if t := Of(annotations); len(list) == 0 && t.Own() != nil {

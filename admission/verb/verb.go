@@ -62,7 +62,7 @@ func (s System) Means(verb string) []v1alpha1.Verb {
 	return own[s][verb]
 }
 
-// Verbs that have an effect in a system, its own first.
+// Verbs returns the verbs that have an effect in a system, its own first.
 func (s System) Verbs() []string {
 	var out []string
 	switch s {
@@ -107,9 +107,8 @@ func Of(gk schema.GroupKind) System {
 	return Crossplane
 }
 
-// Default of an approval without verbs for objects of a kind, in Crossplane's verbs: what
-// is updated, and of an object that is no managed resource what its system does with every
-// change.
+// Default returns the verbs of an approval without verbs for objects of a kind, in Crossplane's verbs:
+// updates, and for an object that is not a managed resource what its system does with every change.
 func Default(gk schema.GroupKind) []v1alpha1.Verb {
 	if IsForeign(gk) {
 		return changes
@@ -147,7 +146,7 @@ func (t Target) Unfit(verb string) (why string, certain bool) {
 	return "it has an effect on " + objectsOf(verb) + " alone; for " + t.describe() + ": " + strings.Join(systems[0].Verbs(), ", "), true
 }
 
-// systems that the target may be of.
+// systems returns the systems that the target may be of.
 func (t Target) systems() []System {
 	switch {
 	case t.AnyKind:
@@ -162,7 +161,7 @@ func (t Target) systems() []System {
 	return []System{Crossplane}
 }
 
-// describe the target, in messages.
+// describe returns a description of the target, for messages.
 func (t Target) describe() string {
 	if t.AnyGroup {
 		return t.Kind
@@ -170,7 +169,8 @@ func (t Target) describe() string {
 	return schema.GroupKind{Group: t.Group, Kind: t.Kind}.String()
 }
 
-// objectsOf the system of a verb, in messages; "" for a verb of no system.
+// objectsOf returns a description of the objects of a verb's system, for messages; "" for a verb of no
+// system.
 func objectsOf(verb string) string {
 	switch verb {
 	case Apply, Destroy:

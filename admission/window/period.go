@@ -16,8 +16,8 @@ type period struct {
 	zone     *time.Location
 	duration time.Duration
 
-	// lastOfHour is the last minute of an hour at which it starts, and lastOfDay of a day. hourly: what starts in an hour
-	// has no gaps; daily: what starts in a day has none.
+	// lastOfHour is the last minute of an hour at which it starts, and lastOfDay of a day. hourly: the periods that start
+	// in an hour have no gaps; daily: those that start in a day have no gaps.
 	lastOfHour, lastOfDay time.Duration
 	hourly, daily         bool
 }
@@ -33,7 +33,8 @@ func newPeriod(s *cron.SpecSchedule, zone *time.Location, d time.Duration) *peri
 	return p
 }
 
-// spread of the bits of a field: the first, the last, and the most that is between two of them, in units.
+// spread returns the spread of the bits of a field: the first, the last, and the most that is between
+// two of them, in units.
 func spread(field uint64, unit time.Duration) (first, last, between time.Duration) {
 	field &^= starBit
 	at := -1
@@ -50,7 +51,7 @@ func spread(field uint64, unit time.Duration) (first, last, between time.Duratio
 	return first, time.Duration(max(at, 0)) * unit, between
 }
 
-// next start after a time; the zero time for none within five years.
+// next returns the next start after a time; the zero time where it does not start within five years.
 func (p *period) next(after time.Time) time.Time {
 	limit := after.AddDate(horizon, 0, 0)
 	wall, offset, end := p.onTheWall(after)
@@ -74,7 +75,8 @@ func (p *period) next(after time.Time) time.Time {
 	}
 }
 
-// onTheWall is what the clock shows at a time, as a time in UTC, with its offset, and when that changes; zero for never.
+// onTheWall returns what the clock shows at a time, as a time in UTC, with its offset, and when that changes; zero for
+// never.
 func (p *period) onTheWall(t time.Time) (wall time.Time, offset time.Duration, end time.Time) {
 	local := t.In(p.zone)
 	_, seconds := local.Zone()
@@ -92,7 +94,8 @@ func (p *period) covers(t time.Time) (in bool, until, starts time.Time) {
 	return true, p.run(start), time.Time{}
 }
 
-// run is until when at least the period lasts that starts at a time, with what starts before its end on that day.
+// run returns the time until which the period that starts at a time lasts at least, together with those that
+// start before its end on that day.
 func (p *period) run(start time.Time) time.Time {
 	wall, _, end := p.onTheWall(start)
 	last := start

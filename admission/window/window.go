@@ -42,7 +42,7 @@ type State struct {
 	Until time.Time
 }
 
-// Compile Windows. With errors they are nil, and must not be taken for Windows that are open.
+// Compile compiles Windows. With errors they are nil, and must not be taken for Windows that are open.
 func Compile(w *v1alpha1.ApprovalWindows) (*Windows, []Error) {
 	var errs []Error
 	fail := func(field, format string, args ...any) {
@@ -85,7 +85,7 @@ func Compile(w *v1alpha1.ApprovalWindows) (*Windows, []Error) {
 	return out, nil
 }
 
-// zoneOf a name; UTC for none.
+// zoneOf returns the time zone of a name; UTC for "".
 func zoneOf(name string) (*time.Location, error) {
 	if name == "Local" {
 		return nil, fmt.Errorf("%q is no IANA time zone", name)
@@ -97,7 +97,7 @@ func zoneOf(name string) (*time.Location, error) {
 	return zone, nil
 }
 
-// parse a schedule that comes at some time.
+// parse parses a schedule, which must have a next time.
 func parse(text string) (*cron.SpecSchedule, error) {
 	if strings.Contains(text, "=") { // the parser would read TZ=
 		return nil, fmt.Errorf("the time zone is in timeZone")
@@ -117,8 +117,8 @@ func parse(text string) (*cron.SpecSchedule, error) {
 	return s, nil
 }
 
-// At is the State at a time: open in what allow gives, at any time where it gives nothing, and never in what
-// deny does (KR-14-13).
+// At returns the State at a time: open in the periods of allow, at any time where allow has no periods, and
+// never in the periods of deny (KR-14-13).
 func (w *Windows) At(t time.Time) State {
 	if w == nil {
 		return State{Open: true}
@@ -129,7 +129,7 @@ func (w *Windows) At(t time.Time) State {
 	return State{Open: true, Until: w.closing(t)}
 }
 
-// opening is the first time from t on at which they are open; the zero time for never.
+// opening returns the first time from t on at which they are open; the zero time for never.
 func (w *Windows) opening(t time.Time) time.Time {
 	limit := t.AddDate(horizon, 0, 0)
 	for range maxSteps {
@@ -154,7 +154,8 @@ func (w *Windows) opening(t time.Time) time.Time {
 	return time.Time{}
 }
 
-// closing is the first time after t, at which they are open, at which they may not be; the zero time for never.
+// closing returns the first time after t, at which they are open, at which they may not be; the zero time for
+// never.
 func (w *Windows) closing(t time.Time) time.Time {
 	_, _, denied := union(w.deny, t)
 	if len(w.allow) == 0 {
@@ -174,7 +175,8 @@ func (w *Windows) closing(t time.Time) time.Time {
 	return earlier(t, denied)
 }
 
-// union of periods: whether one covers a time, and until when at least; else when one next starts, zero for never.
+// union reports whether one of the periods covers a time, and until when at least; else when one next
+// starts, zero for never.
 func union(periods []*period, t time.Time) (in bool, until, starts time.Time) {
 	for _, p := range periods {
 		covered, end, start := p.covers(t)
@@ -186,7 +188,7 @@ func union(periods []*period, t time.Time) (in bool, until, starts time.Time) {
 	return in, until, starts
 }
 
-// earlier of two times; the zero time is never.
+// earlier returns the earlier of two times; the zero time is never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -194,7 +196,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// Why closed Windows hold a change back at a time, as a clause; "" where they are open.
+// Why returns why closed Windows hold a change back at a time, as a clause; "" where they are open.
 func (w *Windows) Why(now time.Time) string {
 	switch s := w.At(now); {
 	case s.Open:
@@ -206,7 +208,8 @@ func (w *Windows) Why(now time.Time) string {
 	}
 }
 
-// When changes may pass, as seen at a time, as a clause: now and until when, or when that begins; "" for at any time.
+// When returns when changes may pass, as seen at a time, as a clause: now and until when, or when that begins; "" for
+// at any time.
 func (w *Windows) When(at time.Time) string {
 	switch s := w.At(at); {
 	case w == nil:
@@ -220,7 +223,8 @@ func (w *Windows) When(at time.Time) string {
 	}
 }
 
-// text of a time, in the zone of the windows: with the date where the day of the week may be misunderstood.
+// text returns a time as text, in the zone of the windows: with the date where the day of the week may
+// be misunderstood.
 func (w *Windows) text(t, now time.Time) string {
 	switch at := t.In(w.zone); {
 	case t.Sub(now) < 6*24*time.Hour:

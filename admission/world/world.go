@@ -21,10 +21,9 @@ import (
 // does not exist, or that exists with another UID than the reference names.
 var ErrNotFound = errors.New("not found")
 
-// ErrDeleted is an ErrNotFound of an object of which there is evidence that it was
-// deleted: an object of that UID was seen being deleted, or its Namespace is. A
-// reference to an object that does not exist is no evidence, since any user who may
-// edit an object can write one (KR-13-03).
+// ErrDeleted is an ErrNotFound with evidence that the object was deleted: an object of that UID was
+// seen being deleted, or its Namespace is. A reference to an object that does not exist is not
+// evidence, since any user who may edit an object can write one (KR-13-03).
 var ErrDeleted = fmt.Errorf("deleted: %w", ErrNotFound)
 
 // World is what Evaluate reads of a cluster. Implementations are safe for concurrent use. One that cannot answer some of the
@@ -90,7 +89,8 @@ type World interface {
 	// are then compared by index.
 	Lists(gvk schema.GroupVersionKind) change.Lists
 
-	// Defaults returns those of a kind that a CRD defines; nil where there are none, or the schema is unknown.
+	// Defaults returns the defaults of a kind that a CRD defines; nil where it has no defaults, or the schema
+	// is unknown.
 	Defaults(gvk schema.GroupVersionKind) *change.Defaults
 
 	// Object returns an object as it is stored; nil where only its State is known, which expressions then see. It is called

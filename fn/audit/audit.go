@@ -41,7 +41,7 @@ func Run(mode v1alpha1.Mode, configured policies.Cluster, now time.Time, req *fn
 	report(rsp, out)
 }
 
-// report findings in results.
+// report reports findings in results.
 func report(rsp *fnv1.RunFunctionResponse, a input.Audit) {
 	if a.Objects == 0 {
 		response.Warning(rsp, errors.New("there is nothing to audit: name resources in the step's requirements, or watch some")).
@@ -60,7 +60,7 @@ func report(rsp *fnv1.RunFunctionResponse, a input.Audit) {
 	response.Normalf(rsp, "audited %d objects, %d findings", a.Objects, a.Findings).WithReason(results.Reason)
 }
 
-// objectsOf a request, sorted by kind, namespace and name: each once however many
+// objectsOf returns the objects of a request, sorted by kind, namespace and name: each once however many
 // requirements match it.
 func objectsOf(req *fnv1.RunFunctionRequest) []*unstructured.Unstructured {
 	byKey := map[string]*unstructured.Unstructured{}
@@ -121,7 +121,7 @@ func (a *auditor) audit(objects []*unstructured.Unstructured) input.Audit {
 	return out
 }
 
-// roleOf an object by its fields. An MR may have its default policies only, which
+// roleOf returns the role of an object by its fields. An MR may have its default policies only, which
 // are not stored in every version of Crossplane.
 func roleOf(o *unstructured.Unstructured) parent.Role {
 	spec := ssa.Child(o.Object, "spec")

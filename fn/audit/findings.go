@@ -23,7 +23,7 @@ import (
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
-// look at one object.
+// look returns what the audit finds on one object.
 func (a *auditor) look(o *unstructured.Unstructured, s *parent.State) input.Audited {
 	apiVersion, kind := s.ToAPIVersionAndKind()
 	t := trace.Of(s.Annotations)
@@ -41,7 +41,8 @@ func (a *auditor) look(o *unstructured.Unstructured, s *parent.State) input.Audi
 	return out
 }
 
-// decisions of users that stop changes, and annotations of users that do not parse.
+// decisions returns findings about decisions of users that stop changes, and about annotations of users
+// that do not parse.
 func decisions(set approval.Set) (out []input.Finding) {
 	if f := set.Freeze; f != nil {
 		message := "no child is changed until it is unfrozen"
@@ -59,7 +60,8 @@ func decisions(set approval.Set) (out []input.Finding) {
 	return out
 }
 
-// held back: of the object itself, or of what it is composed of.
+// held returns findings about changes that are held back: of the object itself, or of what it is
+// composed of.
 func held(o *unstructured.Unstructured, s *parent.State) (out []input.Finding) {
 	if value := s.Annotations[v1alpha1.AnnotationKeyHeld]; value != "" {
 		h := v1alpha1.Held{}
@@ -76,7 +78,7 @@ func held(o *unstructured.Unstructured, s *parent.State) (out []input.Finding) {
 	return out
 }
 
-// traced to a user.
+// traced returns findings where the last change of the object is not traced to its cause.
 func traced(t trace.Trace, recorded bool) []input.Finding {
 	switch {
 	case len(t) == 0:
@@ -87,12 +89,13 @@ func traced(t trace.Trace, recorded bool) []input.Finding {
 	return nil
 }
 
-// note of the last intent of a composite that settled.
+// note returns the note of the last intent of a composite that settled.
 func (a *auditor) note(o *unstructured.Unstructured) offline.Note {
 	return offline.ConditionNote(o.Object).Later(a.notes[string(o.GetUID())])
 }
 
-// settles: only then a change of what a composite is composed of can be drift.
+// settles returns a finding where a composite has not settled: only then can a change of what it is
+// composed of be drift.
 func (a *auditor) settles(o *unstructured.Unstructured, s *parent.State, intent v1alpha1.Hop) []input.Finding {
 	if s.Role != parent.RoleComposite || s.Deleting() || settling.SettledAt(s, intent.Generation, a.note(o).Generation) {
 		return nil
@@ -107,7 +110,8 @@ func (a *auditor) settles(o *unstructured.Unstructured, s *parent.State, intent 
 			"expected", intent.Generation)}}
 }
 
-// gated: whether anything controls the writes from an MR to its external resource.
+// gated returns findings about the gate of an MR: whether anything controls the writes from it to its
+// external resource.
 func (a *auditor) gated(o *unstructured.Unstructured, s *parent.State) (out []input.Finding) {
 	if s.Role != parent.RoleManaged || s.Deleting() {
 		return nil
@@ -129,7 +133,7 @@ func (a *auditor) gated(o *unstructured.Unstructured, s *parent.State) (out []in
 	return append(out, a.outside(o, s, masked)...)
 }
 
-// gating is the question about the gate of an MR, whatever the mode is.
+// gating returns what package gating needs to decide about the gate of an MR, whatever the mode is.
 func (a *auditor) gating(o *unstructured.Unstructured, s *parent.State) gating.Managed {
 	kind := identity.Kind{Role: parent.RoleManaged, ManagementPolicies: true}
 	configured := a.configured.Settings(s.Ref, s.Labels)
@@ -141,7 +145,8 @@ func (a *auditor) gating(o *unstructured.Unstructured, s *parent.State) gating.M
 	return g
 }
 
-// outside of Kubernetes: the external resource as the provider reports it (KR-08-01).
+// outside returns findings about what is outside of Kubernetes: the external resource as the provider
+// reports it (KR-08-01).
 func (a *auditor) outside(o *unstructured.Unstructured, s *parent.State, masked bool) []input.Finding {
 	g := a.gating(o, s)
 	diff := g.Difference
@@ -163,7 +168,7 @@ func (a *auditor) outside(o *unstructured.Unstructured, s *parent.State, masked 
 		Message: fmt.Sprintf("the external resource differs in %v; the provider may be about to change it", paths)}}
 }
 
-// inLogMode: the object's own annotation overrides the Input's mode.
+// inLogMode returns a finding where the object's own annotation overrides the Input's mode with log.
 func (a *auditor) inLogMode(s *parent.State) []input.Finding {
 	if a.mode != v1alpha1.ModeEnforce || s.Annotations[v1alpha1.AnnotationKeyMode] != string(v1alpha1.ModeLog) {
 		return nil

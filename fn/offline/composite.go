@@ -36,7 +36,7 @@ type Composite struct {
 	First bool
 	// Waiting reports that nothing but the grace period is missing.
 	Waiting bool
-	// Secrets are the fields with secret values that the Input names, none of which is captured.
+	// Secrets are the fields with secret values that the Input names. None of them is captured.
 	Secrets change.SecretFields
 
 	// known is the last intent that settled, as the last run stored it.
@@ -46,9 +46,9 @@ type Composite struct {
 	above trace.Trace
 }
 
-// Derive what is known about a composite. xr has its managedFields; observed are
-// its composed resources, sorted by name. grace is how long it must stay converged
-// before its intent settles. Nothing is modified.
+// Derive returns what is known about a composite. xr has its managedFields; observed are its composed
+// resources, sorted by name. grace is how long it must stay converged before its intent settles. Nothing
+// is modified.
 func Derive(xr *unstructured.Unstructured, observed []*Resource, grace time.Duration, now time.Time) *Composite {
 	state, stamped := Sum(xr, parent.RoleComposite)
 	c := &Composite{State: state, Settled: -1}
@@ -72,9 +72,9 @@ func Derive(xr *unstructured.Unstructured, observed []*Resource, grace time.Dura
 	return c
 }
 
-// annotateSettled has the core know the desired state at which the last intent
-// settled, as a webhook records it: times alone would show an intent that was not
-// observed (KR-01-11).
+// annotateSettled records the desired state at which the last intent settled in the State, where the
+// core reads it, as a webhook does: times alone would show an intent that was not observed
+// (KR-01-11).
 func (c *Composite) annotateSettled() {
 	if c.Latched && c.known.State != "" && c.known.Generation == c.Intent.Generation && c.known.At.Equal(c.Intent.Timestamp.Time) {
 		generation := strconv.FormatInt(c.known.Generation, 10)
@@ -83,10 +83,10 @@ func (c *Composite) annotateSettled() {
 	}
 }
 
-// trace of the composite with the derived intent.
+// trace returns the trace of the composite with the derived intent.
 func (c *Composite) trace() trace.Trace { return append(slices.Clone(c.above), c.Intent) }
 
-// Annotate the State with a derived fact, where the core reads it.
+// Annotate adds a derived fact to the annotations of the State, where the core reads it.
 func (c *Composite) Annotate(key, value string) { c.State = Annotated(c.State, key, value) }
 
 // Annotated returns a copy of a state with another annotation.
@@ -120,10 +120,9 @@ func Sum(o *unstructured.Unstructured, role parent.Role) (s *parent.State, stamp
 var webhookKeys = []string{v1alpha1.AnnotationKeyUpdaters, v1alpha1.AnnotationKeyControllers, v1alpha1.AnnotationKeyControllerIDs,
 	v1alpha1.AnnotationKeyPhase, v1alpha1.AnnotationKeySettledGeneration}
 
-// stampedAbove is the trace of a nested composite that no webhook wrote, but the
-// Kausality step of the pipeline that composes it. Nothing keeps the
-// settled-generation of such a composite. nil for none. Its hops are as they were
-// when the composite was changed.
+// stampedAbove returns the trace of a nested composite that no webhook wrote, but the Kausality step
+// of the pipeline that composes it. Nothing keeps the settled-generation of such a composite. nil for
+// none. Its hops are as they were when the composite was changed.
 func stampedAbove(s *parent.State) trace.Trace {
 	if s.Parent.UID == "" || slices.ContainsFunc(webhookKeys, func(k string) bool { return s.Annotations[k] != "" }) {
 		return nil

@@ -10,11 +10,11 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Grant the composite the allowances of its last intent, as an annotation of its
-// State. The policies are those of its kind that no webhook grants from: known select
-// the fields that are remembered, granting are those that the intent's user may use.
-// content is the composite as it is, which is not modified. It returns the value of
-// v1alpha1.AnnotationKeySettledFields from now on, "" for none, and notes for users.
+// Grant grants the composite the allowances of its last intent, as an annotation of its State. The
+// policies are those of its kind that no webhook grants from: known select the fields that are
+// remembered, granting are those that the intent's user may use. content is the composite as it is,
+// which is not modified. It returns the value of v1alpha1.AnnotationKeySettledFields from now on, "" for
+// none, and notes for users.
 func (c *Composite) Grant(
 	ctx context.Context, known, granting []*allowance.Compiled, content map[string]any, observed []*Resource,
 ) (remember string, notes []string) {
@@ -48,7 +48,7 @@ func (c *Composite) Grant(
 	return back.annotation(), notes
 }
 
-// list of strings as an expression reads it.
+// list returns strings as a list that an expression reads.
 func list(in []string) []any {
 	out := make([]any, 0, len(in))
 	for _, s := range in {

@@ -46,8 +46,8 @@ func lastIntent(s *parent.State, observed []*Resource, known Note, own *v1alpha1
 	return last
 }
 
-// newest hop of the composite in its resources' traces, the first of several. A
-// hop of a generation that the composite has not reached is another composite's.
+// newest returns the newest hop of the composite in its resources' traces, the first of several. A hop
+// of a generation that the composite has not reached is another composite's.
 func newest(observed []*Resource, generation int64) (last v1alpha1.Hop, found bool) {
 	for _, r := range observed {
 		if r.Hop != nil && r.Hop.Generation <= generation && (!found || r.Hop.Generation > last.Generation) {
@@ -57,7 +57,7 @@ func newest(observed []*Resource, generation int64) (last v1alpha1.Hop, found bo
 	return last, found
 }
 
-// latestWrite is the latest time at which managedFields may show the write of a hop.
+// latestWrite returns the latest time at which managedFields may show the write of a hop.
 func latestWrite(h v1alpha1.Hop) time.Time {
 	if h.Unattributed {
 		return h.Timestamp.Time // taken from managedFields

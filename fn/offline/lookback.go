@@ -43,7 +43,8 @@ type lookback struct {
 	settled bool
 }
 
-// lookBack at a composite. content is the object as it is.
+// lookBack returns the fields of a composite now and when it last settled. content is the object as it
+// is.
 func (c *Composite) lookBack(content map[string]any, observed []*Resource, policies []*allowance.Compiled) lookback {
 	out := lookback{settled: settling.Settled(c.State, c.Settled)}
 	content = withoutMachinery(content)
@@ -66,8 +67,7 @@ func parseLookback(value string) (out []settledField) {
 	return out
 }
 
-// withoutMachinery is the desired state of a composite without the fields that
-// Crossplane writes.
+// withoutMachinery returns the desired state of a composite without the fields that Crossplane writes.
 func withoutMachinery(content map[string]any) map[string]any {
 	out := change.Desired(content)
 	spec := maps.Clone(ssa.Child(content, "spec"))
@@ -82,7 +82,7 @@ func withoutMachinery(content map[string]any) map[string]any {
 	return out
 }
 
-// get the value at a path of at most two names; nil where it is not set.
+// get returns the value at a path of at most two names; nil where it is not set.
 func get(content map[string]any, at []string) any {
 	var v any = content
 	for _, name := range at {
@@ -92,7 +92,7 @@ func get(content map[string]any, at []string) any {
 	return v
 }
 
-// put a value at a path of at most two names (allowance.Looked); nil is not set.
+// put sets the value at a path of at most two names (allowance.Looked); nil is not set.
 func put(content map[string]any, at []string, value any) {
 	m, isMap := value.(map[string]any)
 	switch {
@@ -111,7 +111,7 @@ func put(content map[string]any, at []string, value any) {
 	}
 }
 
-// stored field at a path; ok is false where it is not stored.
+// stored returns the stored field at a path; ok is false where it is not stored.
 func (l lookback) stored(at []string) (f settledField, ok bool) {
 	i := slices.IndexFunc(l.before, func(f settledField) bool { return slices.Equal(f.At, at) })
 	if i < 0 {
@@ -120,8 +120,8 @@ func (l lookback) stored(at []string) (f settledField, ok bool) {
 	return l.before[i], true
 }
 
-// details of the changes since the composite settled. A field that is not stored,
-// or that has its value again, counts as changed where it is set.
+// details returns the details of the changes since the composite settled. A field that is not stored, or
+// that has its value again, counts as changed where it is set.
 func (l lookback) details() []change.Detail {
 	before, now := map[string]any{}, map[string]any{}
 	for _, f := range l.now {
@@ -133,8 +133,8 @@ func (l lookback) details() []change.Detail {
 	return change.Details(before, now, nil, true)
 }
 
-// object as it was, as far as it is stored: identity and fields. nil where nothing
-// is.
+// object returns the object as it was, as far as it is stored: identity and fields. It is nil where
+// nothing is stored.
 func (l lookback) object(s *parent.State) map[string]any {
 	if l.before == nil {
 		return nil
@@ -148,7 +148,8 @@ func (l lookback) object(s *parent.State) map[string]any {
 	return out
 }
 
-// identified is an object of which only the reference is known; nil for none.
+// identified returns an object with only its reference, where nothing else is known of it; nil for
+// the empty reference.
 func identified(ref parent.Ref) map[string]any {
 	if ref.Name == "" {
 		return nil
@@ -164,8 +165,8 @@ func identified(ref parent.Ref) map[string]any {
 	return map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": metadata}
 }
 
-// annotation is the value of v1alpha1.AnnotationKeySettledFields from now on; "" for
-// none. While an intent has not settled only Moved changes.
+// annotation returns the value of v1alpha1.AnnotationKeySettledFields from now on; "" for none. While
+// an intent has not settled only Moved changes.
 func (l lookback) annotation() string {
 	next := l.now
 	if !l.settled {

@@ -17,9 +17,9 @@ import (
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
-// Note is the last intent of a composite that settled. The composed resources'
-// traces show it too, but neither an intent that changed none of them, nor one
-// whose resources are deleted. The zero Note is none.
+// Note is the last intent of a composite that settled. The composed resources' traces show it too,
+// but not if it changed none of them, or if those that it changed are deleted. The zero Note records
+// no intent.
 type Note struct {
 	// Generation at which the intent was first observed.
 	Generation int64
@@ -29,7 +29,7 @@ type Note struct {
 	State string
 }
 
-// Annotation is the value of v1alpha1.AnnotationKeySettledIntent; "" for none.
+// Annotation returns the value of v1alpha1.AnnotationKeySettledIntent; "" for none.
 func (n Note) Annotation() string {
 	if n == (Note{}) {
 		return ""
@@ -41,7 +41,7 @@ func (n Note) Annotation() string {
 	return string(raw)
 }
 
-// String is the sentence for users in the message of the condition; "" for none.
+// String returns the sentence for users in the message of the condition; "" for none.
 func (n Note) String() string {
 	if n == (Note{}) {
 		return ""
@@ -49,7 +49,7 @@ func (n Note) String() string {
 	return fmt.Sprintf("Settled at generation %d, intent of %s.", n.Generation, n.At.UTC().Format(time.RFC3339))
 }
 
-// Later of two notes.
+// Later returns the later of two notes.
 func (n Note) Later(o Note) Note {
 	if o.Generation == n.Generation && o.At.Equal(n.At) {
 		n.State = cmp.Or(n.State, o.State)
@@ -61,7 +61,7 @@ func (n Note) Later(o Note) Note {
 	return n
 }
 
-// stateOf a composite: the digest of its desired state; "" where it is unknown.
+// stateOf returns the digest of a composite's desired state; "" where it is unknown.
 func stateOf(s *parent.State) string {
 	if s.Desired == 0 {
 		return ""
@@ -79,11 +79,11 @@ func parseNote(value string) Note {
 	return Note{Generation: s.Generation, At: s.At.UTC(), State: s.State}
 }
 
-// noteOf a hop of the composite.
+// noteOf returns the note of a hop of the composite.
 func noteOf(h v1alpha1.Hop) Note { return Note{Generation: h.Generation, At: h.Timestamp.UTC()} }
 
-// NoteOn is the note of its composite that a composed resource carries, in its
-// annotation or in its trace.
+// NoteOn returns the note of its composite that a composed resource carries, in its annotation or in
+// its trace.
 func NoteOn(s *parent.State) Note {
 	out := parseNote(s.Annotations[v1alpha1.AnnotationKeySettledIntent])
 	if t := trace.Of(s.Annotations); len(t) > 1 && t[len(t)-2].Settled {
@@ -92,7 +92,8 @@ func NoteOn(s *parent.State) Note {
 	return out
 }
 
-// noted of a composite by its observed resources and its condition. A note whose generation the composite has not reached is another composite's.
+// noted returns the latest note of a composite, by its observed resources and its condition. A note of a
+// generation that the composite has not reached is another composite's.
 func noted(xr *unstructured.Unstructured, observed []*Resource) Note {
 	var out Note
 	if n := ConditionNote(xr.Object); n.Generation <= xr.GetGeneration() {
@@ -106,7 +107,7 @@ func noted(xr *unstructured.Unstructured, observed []*Resource) Note {
 	return out
 }
 
-// Reason is the note as the reason of v1alpha1.ConditionSettled; "" for no note.
+// Reason returns the note as the reason of v1alpha1.ConditionSettled; "" for no note.
 func (n Note) Reason() string {
 	if n == (Note{}) {
 		return ""
@@ -114,7 +115,7 @@ func (n Note) Reason() string {
 	return fmt.Sprintf("Generation_%d_%d", n.Generation, n.At.Unix())
 }
 
-// ConditionNote is the note in the condition of an observed composite; the zero Note for none.
+// ConditionNote returns the note in the condition of an observed composite; the zero Note for none.
 func ConditionNote(xr map[string]any) Note {
 	parts := strings.Split(ssa.Text(ssa.Condition(xr, v1alpha1.ConditionSettled), "reason"), "_")
 	if len(parts) != 3 || parts[0] != "Generation" {

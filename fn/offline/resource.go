@@ -63,7 +63,7 @@ func (r *Resource) Whole() *unstructured.Unstructured {
 	return r.Unstructured
 }
 
-// State of the object with its status.
+// State returns the summary of the object with its status.
 func (r *Resource) State() *parent.State {
 	if r.state == nil {
 		r.state = parent.Sum(r.Whole(), ssa.RoleOf(ssa.Child(r.Object, "spec")))
@@ -71,7 +71,7 @@ func (r *Resource) State() *parent.State {
 	return r.state
 }
 
-// Annotation of the object; "" where it has none, and of a nil Resource.
+// Annotation returns an annotation of the object; "" where it is not set, and of a nil Resource.
 func (r *Resource) Annotation(key string) string {
 	if r == nil {
 		return ""

@@ -11,8 +11,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// SettledIntent is the note of the last intent; the zero Note while it has not
-// settled, and where a webhook records that.
+// SettledIntent returns the note of the last intent; the zero Note while it has not settled, and where
+// a webhook records that.
 func (c *Composite) SettledIntent() Note {
 	if c.Webhook || !c.Latched {
 		return Note{}
@@ -20,10 +20,9 @@ func (c *Composite) SettledIntent() Note {
 	return noteOf(c.Intent)
 }
 
-// NoteFor is the value of v1alpha1.AnnotationKeySettledIntent on the resource that
-// stores it: the last intent that settled, whatever followed it, with the desired
-// state. "" where the trace that the resource carries from now on shows all that is
-// known.
+// NoteFor returns the value of v1alpha1.AnnotationKeySettledIntent on the resource that stores it: the
+// last intent that settled, whatever followed it, with the desired state. "" where the trace that the
+// resource carries from now on shows all that is known.
 func (c *Composite) NoteFor(carried trace.Trace) string {
 	if c.Webhook {
 		return ""
@@ -49,7 +48,7 @@ func (c *Composite) MarkSettled(r *Resource) trace.Trace {
 	return out
 }
 
-// recall which intents settled in earlier runs.
+// recall reads which intents settled in earlier runs.
 func (c *Composite) recall(observed []*Resource) {
 	latch := func(h v1alpha1.Hop) {
 		c.Settled = max(c.Settled, h.Generation)
@@ -67,12 +66,12 @@ func (c *Composite) recall(observed []*Resource) {
 	}
 }
 
-// settle the last intent where the composite reached it. An intent stays settled
-// (KR-09-10).
+// settle records that the last intent has settled where the composite reached it. An intent stays
+// settled (KR-09-10).
 //
-// The conditions may be those of a reconcile that an intent came during, and this run the
-// first for that intent: Crossplane has updated Responsive in the composite by now. An
-// earlier run shows in the hops of what it changed, or by time (KR-03-10).
+// The conditions may be those of a reconcile during which an intent came, and this run the first for
+// that intent: Crossplane has updated Responsive in the composite by now. An earlier run shows in the
+// hops of what it changed, or by time (KR-03-10).
 func (c *Composite) settle(observed []*Resource, grace time.Duration, now time.Time) {
 	if c.Latched {
 		return
@@ -91,10 +90,10 @@ func (c *Composite) settle(observed []*Resource, grace time.Duration, now time.T
 	}
 }
 
-// observation of the composite for package settling. Its children are the observed
-// resources. A Crossplane that reports no generation has observed the intent: it
-// runs the pipeline for it. Traces that the function stamps have the time of the
-// intent, so that managedFields show when a child was written last.
+// observation returns what package settling needs to know about the composite. Its children are the
+// observed resources. A Crossplane that reports no generation has observed the intent: it runs the
+// pipeline for it. Traces that the function stamps have the time of the intent, so that managedFields
+// show when a child was written last.
 func (c *Composite) observation(observed []*Resource) settling.Observation {
 	xr := Annotated(c.State, v1alpha1.AnnotationKeyTrace, c.trace().String())
 	xr.Children = nil

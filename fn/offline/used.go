@@ -15,9 +15,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// account for the approvals on the composite that are used or stale, as the claims
-// of a webhook do (KR-09-02).
-// Where a webhook keeps claims, it does so for what it guards alone (KR-09-17).
+// account records the approvals on the composite that are used or stale, as the claims of a webhook do
+// (KR-09-02). Where a webhook keeps claims, it does so for what it guards alone (KR-09-17).
 func (c *Composite) account(xr *unstructured.Unstructured, observed []*Resource) {
 	written := approval.Parse(c.State.Annotations).Approvals
 	if len(written) == 0 {
@@ -46,8 +45,8 @@ func (c *Composite) account(xr *unstructured.Unstructured, observed []*Resource)
 	}
 }
 
-// heldSince are the times of the intents after which differences were first held, by
-// their ids: approvals of them that are written later hold across intents (KR-05-58).
+// heldSince returns the times of the intents after which differences were first held, by their ids:
+// approvals of them that are written later hold across intents (KR-05-58).
 func heldSince(observed []*Resource) map[string]time.Time {
 	out := map[string]time.Time{}
 	add := func(id string, d v1alpha1.HeldDrift) {
@@ -103,16 +102,16 @@ func writtenBefore(xr *unstructured.Unstructured, key string, at time.Time) bool
 	return found
 }
 
-// Take a once approval for a change that passes, by its content: the resources
-// that follow in the same run do not find it (KR-09-02).
+// Take uses a once approval for a change that passes, by its content: the resources that follow in the
+// same run do not find it (KR-09-02).
 func (c *Composite) Take(content string) {
 	claims := approval.ParseClaims(c.State.Annotations[v1alpha1.AnnotationKeyClaims])
 	claims = slices.DeleteFunc(claims, func(e v1alpha1.Claim) bool { return e.Content == content })
 	c.Annotate(v1alpha1.AnnotationKeyClaims, append(claims, v1alpha1.Claim{Content: content, State: v1alpha1.ClaimUsed}).String())
 }
 
-// used contents of once approvals, by the annotation and the trace of a resource;
-// empty for a nil Resource.
+// used returns the contents of the once approvals that a resource used, by its annotation and its
+// trace; empty for a nil Resource.
 func (r *Resource) used() map[string]bool {
 	out := map[string]bool{}
 	if r == nil {
@@ -132,8 +131,8 @@ func (r *Resource) used() map[string]bool {
 // Guarded reports whether a webhook guards the resource: it records who updated it.
 func (r *Resource) Guarded() bool { return r.Annotation(v1alpha1.AnnotationKeyUpdaters) != "" }
 
-// onceOf is the content of the once approval by which the carrier's last change
-// passed; "" for none.
+// onceOf returns the content of the once approval by which the carrier's last change passed; "" for
+// none.
 func onceOf(t trace.Trace) string {
 	if own := t.Own(); own != nil && own.Approval != nil && own.Approval.Mode == v1alpha1.ApprovalOnce {
 		return own.Approval.Content
@@ -141,11 +140,10 @@ func onceOf(t trace.Trace) string {
 	return ""
 }
 
-// UsedAnnotation is the value of v1alpha1.AnnotationKeyUsedApprovals on a resource:
-// the contents that it used as long as they are written on the composite. r is nil
-// for a new resource. after is the trace that it carries from now on, opens the
-// approval that opened its gate. "" for none, and where a webhook keeps claims: for what
-// it guards.
+// UsedAnnotation returns the value of v1alpha1.AnnotationKeyUsedApprovals on a resource: the contents
+// that it used as long as they are written on the composite. r is nil for a new resource. after is the
+// trace that it carries from now on, opens the approval that opened its gate. "" for none, and where a
+// webhook keeps claims: for what it guards.
 func (c *Composite) UsedAnnotation(r *Resource, after trace.Trace, opens string) string {
 	if c.Webhook && (r == nil || r.Guarded()) {
 		return ""

@@ -30,7 +30,7 @@ type Cluster struct {
 	namespaces map[string]namespace
 	// Removing: Kausality is being removed from the cluster.
 	Removing bool
-	// byDefault are the settings of what no policy covers, where hasDefault: what the Input has.
+	// byDefault are the settings of objects that no policy covers, where hasDefault: those of the Input.
 	byDefault  settings.Settings
 	hasDefault bool
 }
@@ -49,11 +49,11 @@ type namespace struct {
 	labels   map[string]string
 }
 
-// Settings of an object: those of the most specific policy that covers it.
+// Settings returns the settings of an object: those of the most specific policy that covers it.
 //
-// Policies name resources, and a request shows kinds: the resource is derived from
-// the kind as Kubernetes' conventions have it. A policy that names an irregular
-// plural covers its objects for the webhook alone, unless it covers all of a group.
+// Policies name resources, and a request shows kinds: the resource is derived from the kind as
+// Kubernetes' conventions have it. A policy that names an irregular plural covers its objects for the
+// webhook alone, unless it covers all of a group.
 func (c Cluster) Settings(ref parent.Ref, labels map[string]string) settings.Settings {
 	if len(c.settings.Scopes()) == 0 {
 		return c.byDefault
@@ -69,20 +69,21 @@ func (c Cluster) Settings(ref parent.Ref, labels map[string]string) settings.Set
 	return s
 }
 
-// Initialized are the condition types by which a kind counts as initialized; nil where no policy names any.
+// Initialized returns the condition types by which a kind counts as initialized; nil where no policy names
+// any.
 func (c Cluster) Initialized(gk schema.GroupKind) []string {
 	return c.settings.Initialized(gk.Group, gk.Kind)
 }
 
-// Namespace is what is declared on a Namespace; zero where it was not fetched.
+// Namespace returns what is declared on a Namespace; zero where it was not fetched.
 func (c Cluster) Namespace(name string) settings.Namespace { return c.namespaces[name].declared }
 
-// Covering is what may freeze an object from outside (KR-14-39).
+// Covering returns what may freeze an object from outside (KR-14-39).
 func (c Cluster) Covering(s *parent.State) identity.Covering {
 	return identity.Covering{Namespace: c.Namespace(s.Namespace), Policies: c.Settings(s.Ref, s.Labels).Freezes}
 }
 
-// Mode of an object as its policy would have it were it not suspended.
+// Mode returns the mode that an object would have by its policy if that were not suspended.
 func (c Cluster) Mode(s *parent.State, configured settings.Settings, byDefault v1alpha1.Mode) v1alpha1.Mode {
 	mode, err := settings.ModeOf(s.Annotations[v1alpha1.AnnotationKeyMode],
 		func() (v1alpha1.Mode, error) { return c.Namespace(s.Namespace).Mode, nil }, configured.Mode, byDefault)
@@ -92,7 +93,8 @@ func (c Cluster) Mode(s *parent.State, configured settings.Settings, byDefault v
 	return mode
 }
 
-// clusterOf a request. notes name what is ignored, and why.
+// clusterOf returns the configuration of the cluster that a request shows. notes name what is ignored,
+// and why.
 func clusterOf(req *fnv1.RunFunctionRequest) (c Cluster, notes []string) {
 	known, notes := fetch(kausalities, req, func(k *v1alpha1.Kausality) (*v1alpha1.Kausality, []allowance.RuleError) { return k, nil })
 	set, errs := settings.Compile(known)
@@ -111,7 +113,7 @@ func clusterOf(req *fnv1.RunFunctionRequest) (c Cluster, notes []string) {
 	return c, notes
 }
 
-// single object under the name of a requirement; nil for none.
+// single returns the first object under the name of a requirement; nil where there is no object.
 func single(req *fnv1.RunFunctionRequest, name string) *unstructured.Unstructured {
 	items, _ := required(req, name)
 	if len(items) == 0 {
@@ -120,8 +122,8 @@ func single(req *fnv1.RunFunctionRequest, name string) *unstructured.Unstructure
 	return &unstructured.Unstructured{Object: ssa.Object(items[0].GetResource())}
 }
 
-// namespacesOf the composite and of what it composes, as it is and as it is wanted, and of the
-// objects that the pipeline requires, sorted; the first maxNamespaces of them.
+// namespacesOf returns the namespaces of the composite and of what it composes, as it is and as it is
+// wanted, and of the objects that the pipeline requires, sorted; the first maxNamespaces of them.
 func namespacesOf(req *fnv1.RunFunctionRequest) []string {
 	found := map[string]bool{}
 	add := func(r *fnv1.Resource) {
@@ -149,7 +151,7 @@ func namespacesOf(req *fnv1.RunFunctionRequest) []string {
 	return out[:min(len(out), maxNamespaces)]
 }
 
-// unreadable is why what the cluster configures was not read; "" where it was.
+// unreadable returns why what the cluster configures was not read; "" where it was.
 func unreadable(req *fnv1.RunFunctionRequest) string {
 	items, looked := required(req, RequirementKausalityCRD)
 	_, listed := required(req, RequirementKausalities)

@@ -26,8 +26,7 @@ type Source struct {
 	Labels map[string]string
 }
 
-// Compile the policies of an Input. The error names the field that is invalid
-// (KR-09-01).
+// Compile compiles the policies of an Input. The error names the field that is invalid (KR-09-01).
 func Compile(in *input.Input) (s Source, err error) {
 	if s.Policies, err = compilePolicies(in.Policies); err != nil {
 		return s, err
@@ -75,7 +74,7 @@ func compileUpgrades(in []input.Upgrade) (out []*allowance.Upgrade, err error) {
 	return out, errs.ToAggregate()
 }
 
-// invalid fields of an object whose spec is inline at a path of the Input.
+// invalid returns the invalid fields of an object with its spec inline at a path of the Input.
 func invalid(at *field.Path, faults []allowance.RuleError) (errs field.ErrorList) {
 	for _, f := range faults {
 		errs = append(errs, field.Invalid(at.Child(strings.TrimPrefix(f.Field, "spec.")), field.OmitValueType{}, f.Message))
@@ -156,9 +155,9 @@ func (f *InForce) configure(req *fnv1.RunFunctionRequest, now time.Time) {
 	f.Notes = append(f.Notes, notes...)
 }
 
-// Sets of all policies for the core, about resources that a webhook guards, and about
-// others. Nothing but a webhook claims rules of ApprovalPolicies: where there is none,
-// only those count that need no claim (KR-09-24).
+// Sets returns the sets of all policies for the core, about resources that a webhook guards, and about
+// others. Only a webhook claims rules of ApprovalPolicies: where there is no webhook, only those rules
+// count that need no claim (KR-09-24).
 func (f InForce) Sets() (guarded, unguarded *allowance.Set) {
 	all := slices.Concat(f.own, f.fetched)
 	unguarded = allowance.NewSet(all, f.upgrades, f.unclaimed)
@@ -171,11 +170,10 @@ func (f InForce) Sets() (guarded, unguarded *allowance.Set) {
 // Upgrading reports whether there is an UpgradeAllowance.
 func (f InForce) Upgrading() bool { return len(f.upgrades) > 0 }
 
-// Grantors are the policies of a kind that no webhook grants from (known), and those
-// of them from which an intent of a user may be granted (granting). user is "" where
-// it is unknown; below reports that the object has a parent. The subjects of the
-// latter are not restricted: the function seldom knows the user of an intent, and
-// never all of their groups.
+// Grantors returns the policies of a kind that no webhook grants from (known), and those of them from
+// which an intent of a user may be granted (granting). user is "" where it is unknown; below reports
+// that the object has a parent. The subjects of the latter are not restricted: the function seldom
+// knows the user of an intent, and never all of their groups.
 func (f InForce) Grantors(kind schema.GroupKind, user string, below bool) (known, granting []*allowance.Compiled) {
 	all := f.own
 	if !f.webhook {

@@ -82,10 +82,9 @@ var (
 	}
 )
 
-// Require the policies of the cluster, and the revisions by which an upgrade is
-// recognized where there is one: revision is the name of the composite's
-// CompositionRevision, "" for none. The same requirements must be declared on every
-// run of a step (KR-09-08).
+// Require requires the policies of the cluster, and the revisions by which an upgrade is recognized
+// where there is one: revision is the name of the composite's CompositionRevision, "" for none. The same
+// requirements must be declared on every run of a step (KR-09-08).
 func (s Source) Require(req *fnv1.RunFunctionRequest, rsp *fnv1.RunFunctionResponse, revision string) {
 	selectors := map[string]*fnv1.ResourceSelector{}
 	if s.Fetch {
@@ -107,9 +106,8 @@ func (s Source) Require(req *fnv1.RunFunctionRequest, rsp *fnv1.RunFunctionRespo
 	rsp.Requirements.ExtraResources = selectors //nolint:staticcheck // For Crossplane before 2.2.
 }
 
-// require what the cluster configures. Where Crossplane may not read it, the fetch
-// would fail the pipeline: an installation's CustomResourceDefinition reports that
-// its role allows that (readable).
+// require requires what the cluster configures. Where Crossplane may not read it, the fetch would fail
+// the pipeline: an installation's CustomResourceDefinition reports that its role allows that (readable).
 func (s Source) require(req *fnv1.RunFunctionRequest, into map[string]*fnv1.ResourceSelector) {
 	into[RequirementKausalityCRD] = named("apiextensions.k8s.io/v1", "CustomResourceDefinition", crdKausalities)
 	if !readable(req) {
@@ -135,7 +133,7 @@ func readable(req *fnv1.RunFunctionRequest) bool {
 	return len(items) > 0 && ssa.AnnotationOf(ssa.Object(items[0].GetResource()), v1alpha1.AnnotationKeyCrossplaneReads) != ""
 }
 
-// require the CustomResourceDefinition, and the objects once it exists.
+// require requires the CustomResourceDefinition, and the objects once it exists.
 func (f fetchable) require(req *fnv1.RunFunctionRequest, labels map[string]string, into map[string]*fnv1.ResourceSelector) {
 	into[f.crdRequirement] = named("apiextensions.k8s.io/v1", "CustomResourceDefinition", f.crd)
 	if crd, _ := required(req, f.crdRequirement); len(crd) > 0 {
@@ -147,13 +145,13 @@ func named(apiVersion, kind, name string) *fnv1.ResourceSelector {
 	return &fnv1.ResourceSelector{ApiVersion: apiVersion, Kind: kind, Match: &fnv1.ResourceSelector_MatchName{MatchName: name}}
 }
 
-// labelled objects; all of a kind for nil labels.
+// labelled returns a selector of objects by labels; all of a kind for nil labels.
 func labelled(apiVersion, kind string, labels map[string]string) *fnv1.ResourceSelector {
 	return &fnv1.ResourceSelector{ApiVersion: apiVersion, Kind: kind,
 		Match: &fnv1.ResourceSelector_MatchLabels{MatchLabels: &fnv1.MatchLabels{Labels: labels}}}
 }
 
-// required items under a name; found is false where Crossplane did not look.
+// required returns the items under a name; found is false where Crossplane did not look.
 func required(req *fnv1.RunFunctionRequest, name string) (items []*fnv1.Resource, found bool) {
 	r, ok := req.GetRequiredResources()[name]
 	if !ok {
@@ -162,7 +160,7 @@ func required(req *fnv1.RunFunctionRequest, name string) (items []*fnv1.Resource
 	return r.GetItems(), ok
 }
 
-// items that were fetched; why is what prevents that, "" for nothing.
+// items returns the items that were fetched; why is what prevents that, "" for nothing.
 func (f fetchable) items(req *fnv1.RunFunctionRequest) (items []*fnv1.Resource, why string) {
 	items, listed := required(req, f.requirement)
 	if readable(req) && listed {
@@ -180,7 +178,7 @@ func (f fetchable) items(req *fnv1.RunFunctionRequest) (items []*fnv1.Resource, 
 	return items, ""
 }
 
-// fetch the policies of a kind, compiled: those that do not decode are left out.
+// fetch returns the fetched policies of a kind, compiled: those that do not decode are left out.
 func fetch[T, C any, P interface {
 	*T
 	metav1.Object
@@ -204,7 +202,7 @@ func fetch[T, C any, P interface {
 	return out, notes
 }
 
-// decode an item into an object.
+// decode decodes an item into an object.
 func decode(item *fnv1.Resource, o any) error {
 	raw, err := json.Marshal(ssa.Object(item.GetResource()))
 	if err != nil {

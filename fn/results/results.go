@@ -36,7 +36,7 @@ func Warn(rsp *fnv1.RunFunctionResponse, list []Warning, total int, rest string)
 	}
 }
 
-// Cut a text to at most size bytes of valid UTF-8; what is cut off becomes "…".
+// Cut cuts a text to at most size bytes of valid UTF-8; what is cut off becomes "…".
 func Cut(s string, size int) string {
 	if len(s) <= size {
 		return s

@@ -6,7 +6,8 @@ import "github.com/kausality-io/function-kausality/api/v1alpha1"
 // Kausality's, and of Kausality's those that a Composition may set (KR-02-11).
 func IsHonoured(key string) bool { return !v1alpha1.IsKausality(key) || v1alpha1.IsComposed(key) }
 
-// Honoured annotations of those a Composition wants, in a map of its own.
+// Honoured returns those annotations that a Composition may set, of the wanted ones, in a map of its
+// own.
 func Honoured(wanted map[string]any) map[string]any {
 	out := make(map[string]any, len(wanted)+1)
 	for k, v := range wanted {
@@ -17,8 +18,8 @@ func Honoured(wanted map[string]any) map[string]any {
 	return out
 }
 
-// Annotations that the apply leaves. Those of Kausality and of Crossplane stay as
-// observed. Where nothing changes, the result is the observed map.
+// Annotations returns the annotations that the apply leaves. Those of Kausality and of Crossplane stay
+// as observed. Where nothing changes, the result is the observed map.
 func Annotations(observed, wanted map[string]any, owned *Ownership) (out map[string]any, changed bool) {
 	out = observed
 	edit := func() {

@@ -26,7 +26,8 @@ func Applied(observed, desired *unstructured.Unstructured) *unstructured.Unstruc
 	return &unstructured.Unstructured{Object: content}
 }
 
-// OwnerReferences that Crossplane sets on the composed resources of a composite.
+// OwnerReferences returns the ownerReferences that Crossplane sets on the composed resources of a
+// composite.
 func OwnerReferences(xr parent.Ref) []any {
 	apiVersion, kind := xr.ToAPIVersionAndKind()
 	return []any{map[string]any{

@@ -21,9 +21,8 @@ func Apply(observed, desired map[string]any, owned *Ownership) map[string]any {
 	return out
 }
 
-// mergeMaps returns an observed map (old) after the apply of a wanted one. own and oth
-// are what the pipeline and what other managers own in it. Where nothing changes, the
-// result is the old map.
+// mergeMaps returns an observed map (old) after the apply of a wanted one. own and oth are the fields
+// that the pipeline and other managers own in it. Where nothing changes, the result is the old map.
 func mergeMaps(old, want map[string]any, own, oth fieldSet) (out map[string]any, changed bool) {
 	out = old
 	edit := func() {
@@ -57,7 +56,7 @@ func mergeMaps(old, want map[string]any, own, oth fieldSet) (out map[string]any,
 	return out, changed
 }
 
-// copyOf a map, never nil.
+// copyOf returns a copy of a map, never nil.
 func copyOf(m map[string]any) map[string]any {
 	if m == nil {
 		return map[string]any{}
@@ -116,9 +115,9 @@ func atomicMap(old, want map[string]any, p at) bool {
 	return oth == nil && (p.own.holds(p.key) || p.oth.holds(p.key))
 }
 
-// mergeLists is mergeValue of two lists. The type of a list is known by the keys of its
-// owned items. Without any the list is atomic: then an equal one is kept, and another
-// one replaced, unless other managers own items in it.
+// mergeLists merges two lists as mergeValue does. The type of a list is known by the keys of its
+// owned items. Without any the list is atomic: then an equal one is kept, and another one replaced,
+// unless other managers own items in it.
 func mergeLists(old, want []any, own, oth fieldSet) (out []any, changed bool) {
 	l := itemsOf(own, oth)
 	l.listType = listTypeOf(l.mine)
@@ -142,8 +141,8 @@ func equalJSON(a, b any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// merged items in the order of structured-merge-diff: that of the applied list,
-// with items that only the old one has before the next one that both have.
+// merged returns the items in the order of structured-merge-diff: that of the applied list, with
+// items that only the old one has before the next one that both have.
 func (l items) merged(old, want []any) []any {
 	match := make([]int, len(want))
 	shared := make([]bool, len(old))
@@ -174,7 +173,8 @@ func (l items) merged(old, want []any) []any {
 	return out
 }
 
-// next index of an observed item that the rest of an applied list has; -1 for none.
+// next returns the next index of an observed item that the rest of an applied list has; -1 where there
+// is no such item.
 func next(match []int) int {
 	for _, i := range match {
 		if i >= 0 {
@@ -184,7 +184,7 @@ func next(match []int) int {
 	return -1
 }
 
-// mergeItem is mergeValue of two items that are the same by their keys.
+// mergeItem merges two items that are the same by their keys, as mergeValue does.
 func (l items) mergeItem(old, want any) any {
 	p := at{own: l.own, oth: l.oth}
 	var ok bool
@@ -197,7 +197,7 @@ func (l items) mergeItem(old, want any) any {
 	return out
 }
 
-// pruned is a list without the items that the pipeline applied and no longer wants.
+// pruned returns a list without the items that the pipeline applied and no longer wants.
 func (l items) pruned(merged, want []any) []any {
 	out := make([]any, 0, len(merged))
 	for _, e := range merged {

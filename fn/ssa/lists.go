@@ -22,7 +22,8 @@ type listType struct {
 
 func (t listType) atomic() bool { return len(t.keys) == 0 && !t.set }
 
-// listTypeOf a list, by the first owned item of several managers; atomic for none.
+// listTypeOf returns the type of a list, by the first owned item of several managers; atomic where there
+// is no such item.
 func listTypeOf(owned ...[]listed) listType {
 	for _, items := range owned {
 		for _, e := range items {
@@ -67,7 +68,7 @@ func (t listType) same(a, b any) bool {
 	return common > 0
 }
 
-// find the key of an item among the owned ones; ok is false where it is not owned.
+// find returns the key of an item among the owned ones; ok is false where it is not owned.
 func (t listType) find(owned []listed, item any) (key string, ok bool) {
 	for _, e := range owned {
 		switch {
@@ -88,7 +89,8 @@ func (t listType) find(owned []listed, item any) (key string, ok bool) {
 	return "", false
 }
 
-// index of the item of a list that is the same as another; -1 for none.
+// index returns the index of the item of a list that is the same as another; -1 where there is no
+// such item.
 func (t listType) index(list []any, item any) int {
 	return slices.IndexFunc(list, func(e any) bool { return t.same(e, item) })
 }
@@ -100,7 +102,7 @@ type listed struct {
 	fieldpath.PathElement
 }
 
-// items of a list in a set, those that it holds themselves first, each by their keys.
+// items returns the items of a list in a set, those that it holds themselves first, each by their keys.
 func (s fieldSet) items() []listed {
 	var out []listed
 	for key := range s {

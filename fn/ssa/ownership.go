@@ -56,7 +56,7 @@ func composedEntry(e *structpb.Struct) bool {
 		subject.IsComposedApply(f["manager"].GetStringValue())
 }
 
-// others is what the other managers own of the desired state; nil for nothing.
+// others returns what the other managers own of the desired state; nil for nothing.
 func (o *Ownership) others() fieldSet {
 	if o.rest == nil {
 		for _, e := range o.entries {
@@ -78,7 +78,7 @@ type fieldSet map[string]*structpb.Value
 // itself is the key by which the place is owned, not only what is below it.
 const itself = "."
 
-// fieldKey is the key of a field.
+// fieldKey returns the key of a field.
 func fieldKey(name string) string { return "f:" + name }
 
 // ofDesired reports whether fieldsV1 hold more than metadata and a status, which
@@ -92,7 +92,7 @@ func (s fieldSet) ofDesired() bool {
 	return false
 }
 
-// below is what a set holds under a key; nil where there is nothing.
+// below returns what a set holds under a key; nil where there is nothing.
 func (s fieldSet) below(key string) fieldSet {
 	if m := s[key].GetStructValue().GetFields(); len(m) > 0 {
 		return m
@@ -108,7 +108,7 @@ func (s fieldSet) holds(key string) bool {
 	return ok && (self || len(m) == 0)
 }
 
-// fields in a set, themselves or something below them: keys and names, in no order.
+// fields returns the fields in a set, themselves or something below them: keys and names, in no order.
 func (s fieldSet) fields() iter.Seq2[string, string] {
 	return func(yield func(key, name string) bool) {
 		for key := range s {
@@ -119,7 +119,7 @@ func (s fieldSet) fields() iter.Seq2[string, string] {
 	}
 }
 
-// union of two sets, never nil.
+// union returns the union of two sets, never nil.
 func union(a, b fieldSet) fieldSet {
 	if len(a) == 0 && len(b) > 0 {
 		return b
@@ -137,7 +137,7 @@ func union(a, b fieldSet) fieldSet {
 	return out
 }
 
-// both of what two sets hold under a key.
+// both returns both of what two sets hold under a key.
 func both(v, w *structpb.Value) *structpb.Value {
 	a, b := fieldSet(v.GetStructValue().GetFields()), fieldSet(w.GetStructValue().GetFields())
 	leaf := fieldSet{itself: StructOf(nil)}

@@ -7,12 +7,11 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Restrict an observed resource to what the pipeline composed before, so that applying
-// it changes nothing (KR-09-04). Where managedFields do not show that, the paths of
-// shape are used, which is what the pipeline wants now; a nil shape is all of the
-// desired state. The result has apiVersion, kind and, where there are any, labels and
-// annotations, but for Kausality's. Its top level may be modified, all below is shared
-// with observed.
+// Restrict restricts an observed resource to what the pipeline composed before, so that applying it
+// changes nothing (KR-09-04). Where managedFields do not show that, the paths of shape are used, which
+// is what the pipeline wants now; a nil shape is all of the desired state. The result has apiVersion,
+// kind and, where there are any, labels and annotations, without those of Kausality. Its top level may be
+// modified, all below is shared with observed.
 func Restrict(observed *structpb.Struct, shape map[string]any, owned *Ownership) *structpb.Struct {
 	is := observed.GetFields()
 	out := map[string]*structpb.Value{"apiVersion": is["apiVersion"], "kind": is["kind"]}
@@ -49,7 +48,7 @@ var crossplanes = map[string]bool{
 	v1alpha1.AnnotationKeyCompositionResourceName: true,
 }
 
-// restrictMetadata is Restrict of metadata; nil where nothing is left of it.
+// restrictMetadata restricts metadata as Restrict does; nil where nothing is left of it.
 func restrictMetadata(observed *structpb.Struct, shape map[string]any, owned *Ownership) map[string]*structpb.Value {
 	var out map[string]*structpb.Value
 	metadata := owned.composed.below(fieldKey("metadata"))
@@ -81,7 +80,7 @@ func with(m map[string]*structpb.Value, key string, v *structpb.Value) map[strin
 	return m
 }
 
-// extract the part of a value that is in a set; a nil set is the value as a whole.
+// extract returns the part of a value that is in a set; a nil set is the value as a whole.
 func extract(v *structpb.Value, set fieldSet) *structpb.Value {
 	if set == nil {
 		return v
@@ -102,7 +101,8 @@ func extract(v *structpb.Value, set fieldSet) *structpb.Value {
 	return v
 }
 
-// extractItems is extract of a list; an atomic one is kept as a whole.
+// extractItems returns the part of a list that is in a set, as extract does; an atomic list is kept
+// as a whole.
 func extractItems(list *structpb.Value, set fieldSet) *structpb.Value {
 	items := set.items()
 	t := listTypeOf(items)
@@ -155,7 +155,8 @@ func withoutMachinery(key string, v *structpb.Value) *structpb.Value {
 	return StructOf(out)
 }
 
-// RoleOf an object in Crossplane by its spec, the one thing a function sees (KR-09-14).
+// RoleOf returns the role of an object in Crossplane by its spec, the one thing a function sees
+// (KR-09-14).
 func RoleOf(spec map[string]any) parent.Role {
 	if _, ok := spec["managementPolicies"].([]any); ok {
 		return parent.RoleManaged

@@ -64,7 +64,7 @@ func FromValue(v *structpb.Value) any {
 	return nil
 }
 
-// ToStruct is the reverse of Object. A value of no JSON type becomes null.
+// ToStruct converts a map to a Struct, the reverse of Object. A value of no JSON type becomes null.
 func ToStruct(m map[string]any) *structpb.Struct {
 	out := &structpb.Struct{Fields: make(map[string]*structpb.Value, len(m))}
 	for k, v := range m {
@@ -73,7 +73,7 @@ func ToStruct(m map[string]any) *structpb.Struct {
 	return out
 }
 
-// StructOf fields, which it shares. It allocates once, not three times: a run makes
+// StructOf returns the value of fields, which it shares. It allocates once, not three times: a run makes
 // thousands of values.
 func StructOf(fields map[string]*structpb.Value) *structpb.Value {
 	out := &struct {
@@ -85,7 +85,7 @@ func StructOf(fields map[string]*structpb.Value) *structpb.Value {
 	return &out.value
 }
 
-// StringOf a text, allocated as StructOf does.
+// StringOf returns the value of a text, allocated as StructOf does.
 func StringOf(text string) *structpb.Value {
 	out := &struct {
 		value structpb.Value
@@ -95,7 +95,7 @@ func StringOf(text string) *structpb.Value {
 	return &out.value
 }
 
-// ListOf values.
+// ListOf returns the value of a list of values.
 func ListOf(values []*structpb.Value) *structpb.Value {
 	return structpb.NewListValue(&structpb.ListValue{Values: values})
 }
@@ -166,24 +166,24 @@ func ObjectWithoutStatus(s *structpb.Struct) map[string]any {
 	return out
 }
 
-// Child returns the map under a key; nil where there is none.
+// Child returns the map under a key; nil where the key holds no map.
 func Child(m map[string]any, key string) map[string]any {
 	out, _ := m[key].(map[string]any)
 	return out
 }
 
-// Text returns the string under a key; "" where there is none.
+// Text returns the string under a key; "" where the key holds no string.
 func Text(m map[string]any, key string) string {
 	out, _ := m[key].(string)
 	return out
 }
 
-// AnnotationOf an object by its content; "" where it has none of the key.
+// AnnotationOf returns an annotation of an object by its content; "" where it is not set.
 func AnnotationOf(content map[string]any, key string) string {
 	return Text(Child(Child(content, "metadata"), "annotations"), key)
 }
 
-// Condition of an object by its type; nil where it has none.
+// Condition returns the condition of an object by its type; nil where it has none.
 func Condition(content map[string]any, kind string) map[string]any {
 	list, _ := Child(content, "status")["conditions"].([]any)
 	for _, e := range list {

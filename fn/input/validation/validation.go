@@ -15,7 +15,7 @@ import (
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
 )
 
-// Decode an Input. Unknown fields are errors: one may be a typo.
+// Decode decodes an Input. Unknown fields are errors: one may be a typo.
 func Decode(content map[string]any) (*input.Input, error) {
 	for _, at := range [][]string{{"settleGrace"}, {"gate", "deadline"}} { // the decoder's error has no path
 		v, _, err := unstructured.NestedFieldNoCopy(content, at...)
@@ -66,7 +66,7 @@ func Input(in *input.Input) field.ErrorList {
 // Bounds of a deadline, as in the schema of Kausality policies.
 const minDeadline, maxDeadline = time.Minute, 168 * time.Hour
 
-// validateGate as the schema of Kausality policies does.
+// validateGate validates the settings of the gate as the schema of Kausality policies does.
 func validateGate(at *field.Path, g *v1alpha1.GateSettings) (errs field.ErrorList) {
 	if c := g.Closed; len(c) > 0 && !slices.Equal(c, []v1alpha1.Verb{v1alpha1.VerbObserve}) &&
 		!slices.Equal(c, []v1alpha1.Verb{v1alpha1.VerbObserve, v1alpha1.VerbLateInitialize}) {
@@ -87,7 +87,7 @@ func validateGate(at *field.Path, g *v1alpha1.GateSettings) (errs field.ErrorLis
 	return errs
 }
 
-// optional is oneOf for a field that may be empty.
+// optional requires one of the allowed values, as oneOf, of a field that may be empty.
 func optional[T ~string](at *field.Path, value T, allowed ...T) field.ErrorList {
 	if value == "" {
 		return nil
