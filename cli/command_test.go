@@ -26,7 +26,7 @@ func commands(t *testing.T) []*cobra.Command {
 // complete their arguments.
 func TestCommonFlags(t *testing.T) {
 	writing := []string{"approve", "reject", "freeze", "unfreeze", "snooze", "ungate"}
-	uncompleted := []string{"version", "coverage", "approvals", "approvers", "emergency", "preview"} // no arguments, or a file, which the shell completes by itself
+	uncompleted := []string{"version", "coverage", "approvals", "approvers", "emergency", "preview"} // no arguments, or a file, which the shell completes
 	all := commands(t)
 	if len(all) != 18 {
 		t.Errorf("there are %d commands", len(all))

@@ -35,7 +35,8 @@ func NewCommand(streams genericiooptions.IOStreams, version string) (*cobra.Comm
 	cmd.AddCommand(
 		newTraceCommand(s), newExplainCommand(s), newPendingCommand(s), newHistoryCommand(s),
 		newApproveCommand(s), newRejectCommand(s), newFreezeCommand(s), newUnfreezeCommand(s), newSnoozeCommand(s), newRolloutCommand(s), newUngateCommand(s),
-		newCoverageCommand(s), newApproversCommand(s), newApprovalsCommand(s), newEmergencyCommand(s), newPreviewCommand(s), newPolicyCommand(s), newVersionCommand(s),
+		newCoverageCommand(s), newApproversCommand(s), newApprovalsCommand(s), newEmergencyCommand(s),
+		newPreviewCommand(s), newPolicyCommand(s), newVersionCommand(s),
 	)
 	for _, sub := range withCommands(cmd) {
 		if err := completeFlags(sub); err != nil {

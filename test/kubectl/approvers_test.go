@@ -38,7 +38,8 @@ func approvers(t *testing.T) {
 	assert.Contains(t, all, map[string]any{"subject": "Group editors", "namespace": "default", "right": "resource",
 		"resources": []any{"xdatabases.example.org"}, "role": "ClusterRole edits", "loses": true})
 
-	role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{story.XDatabases.Group}, Resources: []string{"xdatabases/approval"}, Verbs: []string{"approve"}})
+	role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{story.XDatabases.Group}, Resources: []string{"xdatabases/approval"},
+		Verbs: []string{"approve"}})
 	_, err = api.RbacV1().ClusterRoles().Update(t.Context(), role, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	assert.NotContains(t, the.pipe(t, "approvers", "--lost").out, "editors")

@@ -24,12 +24,16 @@ func TestUpgradeToTheSubresource(t *testing.T) {
 		meta := metav1.ObjectMeta{Name: name}
 		_, err := api.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
 		require.NoError(t, err)
-		t.Cleanup(func() { assert.NoError(t, api.RbacV1().ClusterRoles().Delete(t.Context(), name, metav1.DeleteOptions{})) })
+		t.Cleanup(func() {
+			assert.NoError(t, api.RbacV1().ClusterRoles().Delete(t.Context(), name, metav1.DeleteOptions{}))
+		})
 		_, err = api.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta,
 			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "group-" + name}}}, metav1.CreateOptions{})
 		require.NoError(t, err)
-		t.Cleanup(func() { assert.NoError(t, api.RbacV1().ClusterRoleBindings().Delete(t.Context(), name, metav1.DeleteOptions{})) })
+		t.Cleanup(func() {
+			assert.NoError(t, api.RbacV1().ClusterRoleBindings().Delete(t.Context(), name, metav1.DeleteOptions{}))
+		})
 	}
 	upgrade := func(value string) string {
 		out, err := the.run(t.Context(), "upgrade", "kausality", the.chart(), "--reuse-values", "--dry-run=server", "--set", "webhook.approverRBAC="+value)
