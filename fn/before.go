@@ -11,6 +11,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/offline"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
@@ -42,7 +43,7 @@ func held(d v1alpha1.HeldDrift) *admission.Held { return admission.HeldOf(d) }
 func (r *run) creationBefore(res *resource) *admission.Held {
 	every := len(r.observed) == 0 && r.holdsAll()
 	for _, o := range r.observed {
-		list := parseCreations(o.Annotation(v1alpha1.AnnotationKeyHeldCreations))
+		list := offline.ParseCreations(o.Annotation(v1alpha1.AnnotationKeyHeldCreations))
 		every = every || len(list) >= v1alpha1.MaxHeldCreations
 		for _, c := range list {
 			if c.Resource != res.name || c.Kind != res.desired.GetKind() {

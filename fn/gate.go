@@ -128,7 +128,7 @@ func (r *run) gating(res *resource) gating.Managed {
 	}
 	xr.Covering = r.policies.Covering(xr.State)
 	if approval.Holds(xr.State.Annotations) {
-		xr.Whole = func() (identity.Whole, bool) { return wholeOf(r) }
+		xr.Whole = func() (identity.Whole, bool) { return offline.Whole(r.composite.State, r.observed, r.world.role) }
 	}
 	state := parent.Sum(mr, parent.RoleManaged)
 	configured, mode := r.policies.Settings(state.Ref, state.Labels), res.decision.Mode
@@ -139,22 +139,4 @@ func (r *run) gating(res *resource) gating.Managed {
 	g.Mode, g.Policies, g.Holders, g.Covering, g.Live = mode, r.guarded, []identity.Holder{xr}, r.policies.Covering(state), true
 	g.By, g.Now = gating.MoverFunction, r.now
 	return g
-}
-
-// wholeOf returns what the deletion of the composite deletes; false where composites are composed, below which a request shows
-// nothing.
-func wholeOf(r *run) (identity.Whole, bool) {
-	var below []*parent.State
-	for _, res := range r.resources {
-		if res.observed == nil {
-			continue
-		}
-		switch r.world.Kind(res.observed.GroupVersionKind()).Role {
-		case parent.RoleManaged:
-			below = append(below, parent.Sum(res.observed.Whole(), parent.RoleManaged))
-		case parent.RoleComposite:
-			return identity.Whole{}, false
-		}
-	}
-	return identity.WholeOf(r.composite.State, below), true
 }

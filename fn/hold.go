@@ -1,13 +1,13 @@
 package fn
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -50,7 +50,7 @@ func (r *run) heldAnnotation(res *resource) string {
 			changes := d.Changes[:min(len(d.Changes), v1alpha1.MaxHeldPaths)]
 			held.Paths, held.Difference = change.Paths(changes), values(changes)
 		}
-		return marshal(held)
+		return annotation.MustMarshal(held)
 	case res.desired != nil && r.earlier.reason != v1alpha1.ConditionReasonAllowed:
 		// An earlier Kausality step of the pipeline may have held it.
 		return ssa.AnnotationOf(res.desired.Object, v1alpha1.AnnotationKeyHeld)
@@ -87,31 +87,6 @@ func (r *run) creations() []v1alpha1.HeldCreation {
 	}
 	slices.SortStableFunc(out, func(a, b v1alpha1.HeldCreation) int { return strings.Compare(a.Resource, b.Resource) })
 	return out[:min(len(out), v1alpha1.MaxHeldCreations)]
-}
-
-// creationsString returns the value of v1alpha1.AnnotationKeyHeldCreations; "" for none.
-func creationsString(list []v1alpha1.HeldCreation) string {
-	if len(list) == 0 {
-		return ""
-	}
-	return marshal(list)
-}
-
-// parseCreations parses a value of creationsString; nil for what does not parse.
-func parseCreations(value string) (out []v1alpha1.HeldCreation) {
-	if value == "" || json.Unmarshal([]byte(value), &out) != nil {
-		return nil
-	}
-	return out
-}
-
-// marshal marshals values that consist of strings, which always succeeds.
-func marshal(v any) string {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return ""
-	}
-	return string(raw)
 }
 
 // ready reports whether the resource is observed as ready: by the Ready condition, or by kstatus for

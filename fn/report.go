@@ -194,7 +194,7 @@ func (r *run) results(warnings []warning) {
 // where there is no such step, it reports that nothing is held.
 func earlier(context *structpb.Struct) report {
 	fields := context.GetFields()[contextKey].GetStructValue().GetFields()
-	p := report{reason: v1alpha1.ConditionReasonAllowed, creations: parseCreations(fields["creations"].GetStringValue())}
+	p := report{reason: v1alpha1.ConditionReasonAllowed, creations: offline.ParseCreations(fields["creations"].GetStringValue())}
 	switch reason := fields["reason"].GetStringValue(); reason {
 	case v1alpha1.ConditionReasonHeld, v1alpha1.ConditionReasonFrozen:
 		p.reason = reason
@@ -223,7 +223,7 @@ func (p report) toContext(context *structpb.Struct) *structpb.Struct {
 		fields["outside"] = results.ListOf(p.outside)
 	}
 	if len(p.creations) > 0 {
-		fields["creations"] = ssa.StringOf(creationsString(p.creations))
+		fields["creations"] = ssa.StringOf(offline.FormatCreations(p.creations))
 	}
 	return &structpb.Struct{Fields: ssa.With(context.GetFields(), ssa.StructOf(fields), contextKey)}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/offline"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
@@ -74,7 +75,7 @@ func (r *run) stamp(res *resource, out *fnv1.Resource) *fnv1.Resource {
 		set[v1alpha1.AnnotationKeySettledIntent] = c.NoteFor(after)
 	}
 	if res == r.lister {
-		set[v1alpha1.AnnotationKeyHeldCreations] = creationsString(r.creations())
+		set[v1alpha1.AnnotationKeyHeldCreations] = offline.FormatCreations(r.creations())
 	}
 	policies := r.gate(res, set)
 	set[v1alpha1.AnnotationKeyUsedApprovals] = c.UsedAnnotation(res.observed, after, res.opens)

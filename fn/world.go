@@ -70,6 +70,9 @@ func (w *world) Kind(gvk schema.GroupVersionKind) identity.Kind {
 	return k
 }
 
+// role returns the role of composed resources of a kind.
+func (w *world) role(gvk schema.GroupVersionKind) parent.Role { return w.kinds[gvk].Role }
+
 // Parent returns the composite for every reference: it is the parent of all that it composes.
 func (w *world) Parent(context.Context, parent.Ref, bool) (*parent.State, error) {
 	return w.composite.State, nil

@@ -30,6 +30,7 @@ import (
 	"github.com/kausality-io/function-kausality/webhook/orphans"
 	"github.com/kausality-io/function-kausality/webhook/permissions"
 	"github.com/kausality-io/function-kausality/webhook/review"
+	"github.com/kausality-io/function-kausality/webhook/rollouts"
 	"github.com/kausality-io/function-kausality/webhook/serving"
 	"github.com/kausality-io/function-kausality/webhook/settler"
 )
@@ -266,7 +267,7 @@ func handlers(h *Handler, end *serving.Drain) http.Handler {
 	for path, handler := range map[string]http.Handler{
 		PathMutate:   telemetry.Incoming(review.Served(h.answer, limits, h.Log)),
 		PathPolicies: &ctrlwebhook.Admission{Handler: policystore.Validator{Kinds: h.Kinds}},
-		PathRollouts: review.Served(RolloutHandler{h}.answer, limits, h.Log),
+		PathRollouts: review.Served(rollouts.Handler{Evaluator: h.Evaluator, Log: h.Log}.Answer, limits, h.Log),
 		PathStatus:   review.Served(StatusHandler{h}.answer, limits, h.Log),
 	} {
 		s.Register(path, end.Handler(handler))

@@ -1,4 +1,4 @@
-package webhook
+package rollouts
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime/debug"
 
+	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,8 +24,11 @@ import (
 	"github.com/kausality-io/function-kausality/webhook/review"
 )
 
-// RolloutHandler records the votes for Rollouts, and keeps others from their statuses and batches.
-type RolloutHandler struct{ *Handler }
+// Handler records the votes for Rollouts, and keeps others from their statuses and batches.
+type Handler struct {
+	Evaluator *admission.Evaluator
+	Log       logr.Logger
+}
 
 // rolloutObject is what is read of a Rollout or ClusterRollout.
 type rolloutObject struct {
@@ -34,7 +38,7 @@ type rolloutObject struct {
 }
 
 // Handle one review.
-func (h RolloutHandler) Handle(ctx context.Context, r ctrl.Request) ctrl.Response {
+func (h Handler) Handle(ctx context.Context, r ctrl.Request) ctrl.Response {
 	user := subject.User{Name: r.UserInfo.Username, UID: r.UserInfo.UID, Groups: r.UserInfo.Groups, Extra: map[string][]string{}}
 	for k, v := range r.UserInfo.Extra {
 		user.Extra[k] = v
@@ -85,7 +89,7 @@ func (h RolloutHandler) Handle(ctx context.Context, r ctrl.Request) ctrl.Respons
 }
 
 // authorize a user to approve a Rollout, or to let it go on; refusal is nil where they may.
-func (h RolloutHandler) authorize(ctx context.Context, r ctrl.Request, user subject.User) (warnings []string, refusal *ctrl.Response) {
+func (h Handler) authorize(ctx context.Context, r ctrl.Request, user subject.User) (warnings []string, refusal *ctrl.Response) {
 	ref := parent.Ref{GroupVersionKind: schema.GroupVersionKind(r.Kind), Namespace: r.Namespace, Name: r.Name}
 	what := fmt.Sprintf("approving %s %s, or letting it go on,", r.Kind.Kind, r.Name)
 	right, err := actor.RightOf(ctx, h.Evaluator.World, &h.Evaluator.Options, user, ref)
@@ -101,8 +105,8 @@ func (h RolloutHandler) authorize(ctx context.Context, r ctrl.Request, user subj
 	return nil, nil
 }
 
-// answer a review.
-func (h RolloutHandler) answer(ctx context.Context, body []byte) (resp ctrl.Response) {
+// Answer a review.
+func (h Handler) Answer(ctx context.Context, body []byte) (resp ctrl.Response) {
 	asked := admissionv1.AdmissionReview{}
 	if err := json.Unmarshal(body, &asked); err != nil {
 		return review.Complete(review.Unread(err, http.StatusBadRequest, h.Log), review.UIDIn(body))

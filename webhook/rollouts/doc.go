@@ -1,0 +1,2 @@
+// Package rollouts answers the reviews of Rollouts and ClusterRollouts.
+package rollouts
