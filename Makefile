@@ -114,7 +114,7 @@ lint: export GOLANGCI_LINT_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/golan
 lint: $(LINT) ## Run golangci-lint in every module, and compare the product with hack/figures/limits.tsv
 	@failed=; for m in $(MODULES); do \
 		echo "lint $$m"; \
-		(cd $$m && $(LINT) run --config $(ROOT)/.golangci.yml ./...) || failed="$$failed $$m"; \
+		(cd $$m && $(LINT) run --allow-parallel-runners --config $(ROOT)/.golangci.yml ./...) || failed="$$failed $$m"; \
 	done; \
 	echo "lint hack/figures/limits.tsv"; \
 	$(GO) test $(UNIT_FLAGS) ./hack/figures || failed="$$failed hack/figures"; \

@@ -126,11 +126,11 @@ type evaluation struct {
 	// live: the parent is read past every cache.
 	live bool
 
-	// deletion of what the object stands for; written by externalDeletion.
+	// deletion of what the object stands for; written by decideDeletion.
 	deletion deletion.Finding
 	// found parent, or why there is no parent.
 	found facts.Memo[lookup]
-	// class of the change and what policies bind it; written by classify.
+	// class of the change and what policies bind it; written by classifyChange.
 	class classification
 	// half of a change that is decided.
 	half half
@@ -148,7 +148,7 @@ type evaluation struct {
 	caused facts.Memo[[]v1alpha1.HopCause]
 	// variables of expressions about the request.
 	variables facts.Memo[*expression.Input]
-	// unevaluated rules of ApprovalPolicies; written by excepted.
+	// unevaluated rules of ApprovalPolicies; written by allowByPolicy.
 	unevaluated []string
 	// warnings in the order in which they came up.
 	warnings outcome.Warnings

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -50,7 +51,7 @@ func (c *Controller) announce(o *cluster.Object, g gating.Managed, d gating.Deci
 	c.record(o, g, d)
 	c.count(o, d)
 	if d.Action != gating.ActionRecord {
-		c.emit(o, c.eventOf(o, d))
+		c.emit(o, c.eventOf(o, d, g.Deadline))
 	}
 	c.announceClaims(o, o.State, d.Edits)
 }
@@ -86,7 +87,7 @@ func unknownAfter(o *cluster.Object, d gating.Decision) gating.UnknownDrift {
 
 // eventOf a transition of a managed resource. The reasons are a contract: users filter
 // by them.
-func (c *Controller) eventOf(o *cluster.Object, d gating.Decision) event {
+func (c *Controller) eventOf(o *cluster.Object, d gating.Decision, deadline time.Duration) event {
 	switch {
 	case d.Action == gating.ActionInstall:
 		e := normal("GateInstalled", "The gate is closed from now on: external changes need a cause or an approval.")
@@ -110,17 +111,17 @@ func (c *Controller) eventOf(o *cluster.Object, d gating.Decision) event {
 	case d.Action == gating.ActionClose:
 		return normal("GateClosed", "The gate is closed (%s): the provider may only observe the external resource.", d.Gate.Reason)
 	case d.Gate.Reason == v1alpha1.GateReasonChanged && mask.ParseGate(o.Annotations).State == v1alpha1.GateClosed:
-		e, _ := c.eventOfAdmitted(d.Gate)
+		e, _ := c.eventOfAdmitted(d.Gate, deadline)
 		return e
 	case d.Gate.Reason != v1alpha1.GateReasonApproved:
 		return normal("GateNarrowed", "The gate is open only for %v now (%s).", d.Gate.Verbs, d.Gate.Reason)
 	}
 	if d.Blind {
 		return normal("GateOpened", "The gate is open for %v, by approval, although the provider reports nothing that can be compared; it closes when "+
-			"the provider has confirmed that generation, at the latest in %s.", d.Gate.Verbs, c.Deadline)
+			"the provider has confirmed that generation, at the latest in %s.", d.Gate.Verbs, deadline)
 	}
 	return normal("GateOpened", "The gate is open for %v, by approval (difference %s); it closes when the provider has confirmed the change, at the latest in %s.",
-		d.Gate.Verbs, d.Gate.Digest, c.Deadline)
+		d.Gate.Verbs, d.Gate.Digest, deadline)
 }
 
 // announceForeign announces a transition of an external system's gate that was
@@ -138,18 +139,18 @@ func (c *Controller) announceForeign(o *cluster.Object, s systems.System, g gati
 		return
 	}
 	if d.Gate.Reason != v1alpha1.GateReasonNothing { // else it was closed before
-		c.emit(o, c.eventOfForeign(s, d))
+		c.emit(o, c.eventOfForeign(s, d, g.Deadline))
 	}
 	c.announceClaims(o, o.State, d.Edits)
 }
 
 // eventOfForeign is the event of a transition of an object that is not a managed
 // resource.
-func (c *Controller) eventOfForeign(s systems.System, d gating.Decision) event {
+func (c *Controller) eventOfForeign(s systems.System, d gating.Decision, deadline time.Duration) event {
 	switch d.Action {
 	case gating.ActionOpen:
 		return normal("GateOpened", "The gate is open for %v (%s, difference %q); it closes when %s is done, at the latest in %s.",
-			d.Gate.Verbs, d.Gate.Reason, d.Gate.Digest, s.Name(), c.Deadline)
+			d.Gate.Verbs, d.Gate.Reason, d.Gate.Digest, s.Name(), deadline)
 	case gating.ActionClose:
 		e := normal("GateClosed", "The gate is closed (%s).", d.Gate.Reason)
 		if d.Gate.Reason == v1alpha1.GateReasonExpired || d.Gate.Reason == external.OverFailed {
@@ -178,7 +179,7 @@ func (c *Controller) admitted(old, new *cluster.Object) {
 	if old != nil && sameTransition(mask.ParseGate(old.Annotations), gate) {
 		return
 	}
-	if e, ok := c.eventOfAdmitted(gate); ok {
+	if e, ok := c.eventOfAdmitted(gate, c.Deadline); ok {
 		if c.Records.Enabled() {
 			c.Records.Add(records.OfTransition(transitionOf(new, was(old), gate)))
 		}
@@ -188,18 +189,18 @@ func (c *Controller) admitted(old, new *cluster.Object) {
 
 // eventOfAdmitted is the event of a gate that the webhook opened or held; ok is false
 // for other transitions, which the gate announces when it writes them.
-func (c *Controller) eventOfAdmitted(g v1alpha1.Gate) (event, bool) {
+func (c *Controller) eventOfAdmitted(g v1alpha1.Gate, deadline time.Duration) (event, bool) {
 	if g.State != v1alpha1.GateOpen && g.Reason != v1alpha1.GateReasonPending {
 		return event{}, false
 	}
 	switch g.Reason {
 	case v1alpha1.GateReasonCreated:
 		return normal("GateOpened", "The gate is open for %v, to create the external resource; it closes when that is Ready, at the latest in %s.",
-			g.Verbs, c.Deadline), true
+			g.Verbs, deadline), true
 	case v1alpha1.GateReasonChanged:
 		return normal("GateOpened", "The gate is open for %v, by an accepted change of %s; it closes when the provider has confirmed the "+
 			"change, at the latest in %s. "+
-			"Annotation %s identifies who caused it.", g.Verbs, cmp.Or(strings.Join(g.Paths, ", "), "this resource"), c.Deadline, v1alpha1.AnnotationKeyTrace), true
+			"Annotation %s identifies who caused it.", g.Verbs, cmp.Or(strings.Join(g.Paths, ", "), "this resource"), deadline, v1alpha1.AnnotationKeyTrace), true
 	case v1alpha1.GateReasonPending:
 		return warning("GateHeld", "A change was accepted, but the external resource has other differences too: the gate stays closed until both are approved "+
 			"or the others are gone, see kubectl get drifts."), true

@@ -18,11 +18,11 @@ import (
 
 // Actor of a change.
 type Actor struct {
-	// controller: it is the parent's controller.
+	// Controller: it is the parent's controller.
 	Controller bool
-	// undetermined: no identification rule matched.
+	// Undetermined: no identification rule matched.
 	Undetermined bool
-	// composer: it is Crossplane, applying what a Composition has.
+	// Composer: it is Crossplane, applying what a Composition has.
 	Composer bool
 }
 

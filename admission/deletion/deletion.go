@@ -28,7 +28,7 @@ import (
 type Finding struct {
 	// Id that approves it; empty where no external resource would be destroyed or orphaned.
 	Id string
-	// approved: an approval was found, and the gate is open already.
+	// Approved: an approval was found, and the gate is open already.
 	Approved bool
 	// Claim of that approval; nil where it needs none.
 	Claim *identity.ClaimEffect
@@ -37,7 +37,7 @@ type Finding struct {
 	Suggestion string
 	// Orphans by a policy, which are not marked yet.
 	Orphans []parent.Ref
-	// cached: the holder of approvals was read from a cache.
+	// Cached: the holder of approvals was read from a cache.
 	Cached bool
 }
 

@@ -24,7 +24,7 @@ type Desired struct {
 	Stored, Incoming []string
 	// Before and author: the author's value before and after the request.
 	Before, Author []string
-	// remembered: the stored object remembers an author's value.
+	// Remembered: the stored object remembers an author's value.
 	Remembered bool
 
 	// Old and new object, nil for none; their parts are those of the request.

@@ -64,12 +64,12 @@ type Facts struct {
 	Manager string
 	Desired Desired
 	Changes []change.Change
-	// retarget: the managed resource is pointed at another external resource.
+	// Retarget: the managed resource is pointed at another external resource.
 	Retarget bool
 
 	ParentRef parent.Ref
 	HasParent bool
-	// stale: the composition function recorded what is held. Its own apply may be based on a read from
+	// Stale: the composition function recorded what is held. Its own apply may be based on a read from
 	// before that (KR-05-60).
 	Stale bool
 

@@ -287,7 +287,7 @@ func (g Managed) deletionOf(author []string, gate v1alpha1.Gate, h identity.Hold
 	apiVersion, kind := h.State.ToAPIVersionAndKind()
 	q.APIVersion, q.Kind, q.Name, q.Resource, q.Exact = apiVersion, kind, h.State.Name, "", true
 	m, ok := set.Approved(q)
-	if !ok || expired(gate, m.Entry, set.Claims) {
+	if !ok || ended(gate, m.Entry, set.Claims) {
 		return Decision{}, false
 	}
 	once := m.Entry.Mode == v1alpha1.ApprovalOnce

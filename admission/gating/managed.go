@@ -72,9 +72,6 @@ type Managed struct {
 // DefaultCreationGrace is for how long the gate of a creation stays open once the managed resource is Ready.
 const DefaultCreationGrace = 30 * time.Second
 
-// DefaultDeadline after which an unconfirmed opening is closed.
-const DefaultDeadline = time.Hour
-
 // Decision of the gate controller.
 type Decision struct {
 	Action Action
@@ -241,7 +238,7 @@ func (g Managed) whileOpen(author []string, gate v1alpha1.Gate) Decision {
 		return Decision{Why: "it has only just become Ready", Again: grace}
 	case why == "":
 		return g.close(author, gate, ActionClose, v1alpha1.GateReasonConfirmed)
-	case left <= 0, g.noChange(gate):
+	case g.past(gate.At), g.noChange(gate):
 		return g.close(author, gate, ActionClose, v1alpha1.GateReasonExpired)
 	}
 	return Decision{Why: why, Again: left}
@@ -252,25 +249,23 @@ func (g Managed) whileOpen(author []string, gate v1alpha1.Gate) Decision {
 func (g Managed) whileOpenForDelete(author []string, gate v1alpha1.Gate) Decision {
 	rest := without(gate.Verbs, v1alpha1.VerbDelete)
 	confirmed := len(rest) == 0 || g.unconfirmed(gate) == ""
-	left, leftDelete := g.left(gate.At), g.left(DeletionOpenedAt(gate))
-	if StillDestroys(g.MR) { // it was approved, and is no longer wanted
-		leftDelete = 0
-	}
+	over := StillDestroys(g.MR) || g.past(DeletionOpenedAt(gate)) // it was approved, and is no longer wanted
+	left := g.left(DeletionOpenedAt(gate))
 	switch {
-	case leftDelete <= 0 && (confirmed || left <= 0):
+	case over && (confirmed || g.past(gate.At)):
 		return g.close(author, gate, ActionClose, v1alpha1.GateReasonExpired)
-	case leftDelete <= 0:
+	case over:
 		return g.withoutDelete(author, gate, rest, v1alpha1.GateReasonExpired)
 	case len(rest) > 0 && confirmed:
 		gate.Paths = nil
 		return g.narrow(author, gate, []v1alpha1.Verb{v1alpha1.VerbDelete}, v1alpha1.GateReasonConfirmed)
-	case len(rest) > 0 && left <= 0:
+	case len(rest) > 0 && g.past(gate.At):
 		gate.Paths = nil
 		return g.narrow(author, gate, []v1alpha1.Verb{v1alpha1.VerbDelete}, v1alpha1.GateReasonExpired)
 	case len(rest) > 0:
-		leftDelete = min(left, leftDelete)
+		left = min(left, g.left(gate.At))
 	}
-	return Decision{Why: "it is open for Delete", Again: leftDelete}
+	return Decision{Why: "it is open for Delete", Again: left}
 }
 
 // withoutDelete leaves a gate open for its other verbs when the deadline for Delete
@@ -297,11 +292,6 @@ func (g Managed) creationGrace(gate v1alpha1.Gate) time.Duration {
 		since = gate.At.Time
 	}
 	return since.Add(g.CreationGrace).Sub(g.Now)
-}
-
-// left returns the time until the deadline of an opening.
-func (g Managed) left(opened metav1.Time) time.Duration {
-	return opened.Add(g.Deadline).Sub(g.Now)
 }
 
 // DeletionOpenedAt returns when a gate that is open for Delete was opened for it.

@@ -57,21 +57,10 @@ type Defaults struct {
 // Of returns the question about the gate of a managed resource under the settings of its policy. The caller adds who makes the transition, the
 // mode, and the holders of approvals.
 func Of(mr *parent.State, kind identity.Kind, seen Observed, s settings.Settings, d Defaults) Managed {
-	g := Managed{MR: mr, Kind: kind, Observed: seen, Deadline: d.Deadline, CloseTo: d.CloseTo, Suspended: s.Suspended}
-	switch {
-	case s.Deadline > 0:
-		g.Deadline = s.Deadline
-	case g.Deadline == 0:
-		g.Deadline = DefaultDeadline
-	}
+	g := Managed{MR: mr, Kind: kind, Observed: seen, Deadline: DeadlineOf(s, d), CloseTo: d.CloseTo, Suspended: s.Suspended}
 	if s.HasCloseTo {
 		g.CloseTo = s.CloseTo
 	}
 	g.Difference = s.Relevant(d.Ignore.Filter(mr.GroupKind(), seen.Difference))
 	return g
-}
-
-// Expired reports whether the deadline of a gate that is open has passed, for one of its verbs at least.
-func (g Managed) Expired(gate v1alpha1.Gate) bool {
-	return gate.State == v1alpha1.GateOpen && (g.left(gate.At) < 0 || gate.DeleteAt != nil && g.left(*gate.DeleteAt) < 0)
 }

@@ -61,10 +61,10 @@ func admittedBefore(c *v1alpha1.Claim, g v1alpha1.Gate) bool {
 	return c == nil || !c.At.After(g.At.Time)
 }
 
-// expired reports whether a once approval for the deletion of a holder with all
+// ended reports whether a once approval for the deletion of a holder with all
 // below it is the one whose opening ended: it is used (KR-08-09). A
 // lasting one opens the gate again. The gate is not open for Delete.
-func expired(g v1alpha1.Gate, e approval.Entry, claims approval.Claims) bool {
+func ended(g v1alpha1.Gate, e approval.Entry, claims approval.Claims) bool {
 	return HasUse(g, e.Content) && admittedBefore(claims.Of(e.Content), g)
 }
 

@@ -51,7 +51,7 @@ type Verdict struct {
 	Upgrade *allowance.Upgrade
 	// Withheld is the refusal of the half that the change passes without; nil for none.
 	Withheld *Decision
-	// both: an intent and a cause of drift change the same path.
+	// Both: an intent and a cause of drift change the same path.
 	Both bool
 	// Logged is the drift that passes beside the changes that the intent causes; nil for none.
 	Logged *request.Held

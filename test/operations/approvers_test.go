@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,6 +14,7 @@ import (
 // TestUpgradeToTheSubresource: an upgrade to webhook.approverRBAC=true prints whose right to approve it ends, and no other upgrade does
 // (KR-02-13).
 func TestUpgradeToTheSubresource(t *testing.T) {
+	ctx := context.WithoutCancel(t.Context()) // of what is cleaned up
 	api, err := kubernetes.NewForConfig(the.Config())
 	require.NoError(t, err)
 	for name, rules := range map[string][]rbacv1.PolicyRule{
@@ -25,14 +27,14 @@ func TestUpgradeToTheSubresource(t *testing.T) {
 		_, err := api.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
 		require.NoError(t, err)
 		t.Cleanup(func() {
-			assert.NoError(t, api.RbacV1().ClusterRoles().Delete(t.Context(), name, metav1.DeleteOptions{}))
+			assert.NoError(t, api.RbacV1().ClusterRoles().Delete(ctx, name, metav1.DeleteOptions{}))
 		})
 		_, err = api.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta,
 			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "group-" + name}}}, metav1.CreateOptions{})
 		require.NoError(t, err)
 		t.Cleanup(func() {
-			assert.NoError(t, api.RbacV1().ClusterRoleBindings().Delete(t.Context(), name, metav1.DeleteOptions{}))
+			assert.NoError(t, api.RbacV1().ClusterRoleBindings().Delete(ctx, name, metav1.DeleteOptions{}))
 		})
 	}
 	upgrade := func(value string) string {

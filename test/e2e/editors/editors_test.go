@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"testing"
@@ -45,7 +46,14 @@ func TestEditors(t *testing.T) {
 	require.NoError(t, err)
 	manager := exec.Command(e.Bins[parts.Crossplane], "rbac", "start", "--provider-clusterrole=crossplane:allowed-provider-permissions")
 	manager.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
-	_, err = e.Serve(ctx, "rbac-manager", manager)
+	wait.For(t, "the port that the RBAC manager binds, which no flag changes, to be free", 2*time.Minute, func(ctx context.Context) error {
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", ":8080")
+		if err != nil {
+			return err
+		}
+		return l.Close()
+	})
+	running, err := e.Serve(ctx, "rbac-manager", manager)
 	require.NoError(t, err)
 	api, err := kubernetes.NewForConfig(e.Config())
 	require.NoError(t, err)
@@ -57,6 +65,7 @@ func TestEditors(t *testing.T) {
 		}
 		return err
 	})
+	running.Stop()
 	require.Contains(t, fmt.Sprint(rules), "xdatabases/status")
 	require.Equal(t, []string{"*"}, rules[0].Verbs, "which contain approve")
 
