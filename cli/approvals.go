@@ -48,14 +48,23 @@ func (c *approvalsCommand) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	found, err := approvals.List(cmd.Context(), i.Direct, ns)
+	found, unread, err := approvals.List(cmd.Context(), i.Direct, ns)
 	if err != nil {
 		return err
+	}
+	for _, u := range unread {
+		fmt.Fprintf(c.ErrOut, "Not read: %v. Approvals on these objects are not listed.\n", u)
 	}
 	if c.outdated {
 		found = slices.DeleteFunc(found, func(g approvals.Given) bool { return g.Now == "" })
 	}
-	return c.print(found)
+	if err := c.print(found); err != nil {
+		return err
+	}
+	if len(unread) > 0 {
+		return errUnread
+	}
+	return nil
 }
 
 // print approvals as a table.
@@ -64,7 +73,7 @@ func (c *approvalsCommand) print(found []approvals.Given) error {
 		return err
 	}
 	if len(found) == 0 {
-		fmt.Fprintln(c.Out, "No approval is left.")
+		fmt.Fprintln(c.Out, "No approval was found that is not used up.")
 		return nil
 	}
 	w := printers.GetNewTabWriter(c.Out)

@@ -36,16 +36,19 @@ type Given struct {
 }
 
 // List the approvals on claims, composite and managed resources in a namespace, or, where it is empty, in all and on cluster-scoped
-// objects: those first that are ignored.
-func List(ctx context.Context, d *cluster.Direct, namespace string) ([]Given, error) {
-	var out []Given
-	err := d.EachKind(ctx, page, func(info cluster.Info) error {
+// objects: those first that are ignored. The kinds that the user may not list are named by an error each in unread.
+func List(ctx context.Context, d *cluster.Direct, namespace string) (out []Given, unread []error, err error) {
+	err = d.EachKind(ctx, page, func(info cluster.Info) error {
 		if info.Role == parent.RoleNone || namespace != "" && !info.Namespaced {
 			return nil
 		}
 		for o, err := range cluster.Items(ctx, cluster.ResourceOf(d.Dynamic, info.GVR, info.Namespaced, namespace), cluster.PageSize) {
 			if kerrors.IsNotFound(err) {
 				return nil // its CRD was deleted in the meantime
+			}
+			if kerrors.IsForbidden(err) {
+				unread = append(unread, err)
+				return nil
 			}
 			if err != nil {
 				return fmt.Errorf("cannot list %s: %w", info.Resource, err)
@@ -67,7 +70,7 @@ func List(ctx context.Context, d *cluster.Direct, namespace string) ([]Given, er
 		}
 		return cmp.Or(cmp.Compare(outdated(a), outdated(b)), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	return out, err
+	return out, unread, err
 }
 
 // on an object: what is given there.

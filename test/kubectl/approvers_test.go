@@ -1,8 +1,11 @@
 package kubectl
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -14,6 +17,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 	"github.com/kausality-io/function-kausality/test/e2e/story"
 )
 
@@ -23,10 +27,13 @@ func words(table string) string { return strings.Join(strings.Fields(table), " "
 // approvers lists who may approve by RBAC, and whose verb is on the resource alone.
 func approvers(t *testing.T) {
 	the.pipe(t, "approvers").has(t, 1, "cannot list ClusterRoles")
-	require.NoError(t, the.Grant(t.Context(), story.Hans, rbacv1.PolicyRule{APIGroups: []string{rbacv1.GroupName},
-		Resources: []string{"roles", "rolebindings", "clusterroles", "clusterrolebindings"}, Verbs: []string{"list"}}))
 	api, err := kubernetes.NewForConfig(the.Config())
 	require.NoError(t, err)
+	reads := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "reads-rbac"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{rbacv1.GroupName},
+		Resources: []string{"roles", "rolebindings", "clusterroles", "clusterrolebindings"}, Verbs: []string{"list"}}}}
+	_, err = api.RbacV1().ClusterRoles().Create(t.Context(), reads, metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.NoError(t, the.Bind(t.Context(), story.Hans, reads.Name))
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "edits"}, Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{story.XDatabases.Group}, Resources: []string{"xdatabases", "xdatabases/status"}, Verbs: []string{"*"}}}}
 	_, err = api.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{})
@@ -35,7 +42,13 @@ func approvers(t *testing.T) {
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edits"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "editors"}}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	lost := the.pipe(t, "approvers", "--lost", "--exit-code")
+	var lost result
+	wait.For(t, "hans to read roles", 30*time.Second, func(context.Context) error {
+		if lost = the.pipe(t, "approvers", "--lost", "--exit-code"); lost.code != 4 {
+			return fmt.Errorf("exit code %d: %s", lost.code, lost.out)
+		}
+		return nil
+	})
 	lost.has(t, 4, "Group editors")
 	assert.Contains(t, words(lost.out), "Group editors default resource, lost with --approver-rbac=true xdatabases.example.org ClusterRole edits")
 	var all []map[string]any
@@ -66,5 +79,5 @@ func approvals(t *testing.T) {
 	assert.Contains(t, r.out, "is ignored; to approve it again: kubectl annotate -n default xdatabases.example.org orders kausality.io/approve-")
 	assert.Contains(t, r.out, "hans@example.com")
 	require.NoError(t, the.Annotate(t.Context(), story.Hans, story.XDatabases, "orders", key, nil))
-	the.pipe(t, "approvals", "--outdated").has(t, 0, "No approval is left.")
+	the.pipe(t, "approvals", "--outdated").has(t, 0, "No approval was found that is not used up.")
 }
