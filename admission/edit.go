@@ -20,8 +20,9 @@ import (
 type editor struct {
 	*evaluation
 	verdict outcome.Verdict
-	// incoming and stored annotations.
+	// incoming and stored annotations; unchanged where they are the same.
 	incoming, stored map[string]string
+	unchanged        bool
 
 	// annotations to set on the object; nil values remove. nil for none.
 	annotations map[string]*string
@@ -73,7 +74,7 @@ func (ev *evaluation) editor(v outcome.Verdict) editor {
 	switch old := ev.Req.OldObject; {
 	case old == nil:
 	case identity.SameAnnotations(old, ev.Req.Object):
-		ed.stored = ed.incoming // most writes leave them unchanged
+		ed.stored, ed.unchanged = ed.incoming, true // as most writes leave them
 	default:
 		ed.stored = old.GetAnnotations()
 	}
@@ -111,9 +112,11 @@ func (ed *editor) run() *outcome.Refusal {
 	}
 	whole := ed.Req.Subresource == ""
 	if whole {
-		ed.protect()
-		keepResourceName(ed)
-		ed.warnUnknown()
+		if !ed.unchanged {
+			ed.protect()
+			keepResourceName(ed)
+			ed.warnUnknown()
+		}
 		ed.discardGone()
 		if r := ed.validate(); r != nil {
 			return r
@@ -251,6 +254,9 @@ func (ed *editor) composed(key string) bool {
 // (KR-02-02), or that the user may not make. A controller's copy of one is
 // reverted instead.
 func (ed *editor) validate() *outcome.Refusal {
+	if ed.unchanged {
+		return ed.authorize(nil)
+	}
 	written, removed := approval.Changed(ed.incoming, ed.stored, ed.annotations)
 	for _, key := range written {
 		if err := approval.Validate(key, ed.incoming[key]); err != nil {
@@ -275,7 +281,7 @@ func (ed *editor) validate() *outcome.Refusal {
 
 // keepApprovals brings the claims of a holder of approvals in step.
 func (ed *editor) keepApprovals() {
-	if !approval.Holds(ed.incoming) && !approval.Holds(ed.stored) {
+	if !approval.Holds(ed.incoming) && (ed.unchanged || !approval.Holds(ed.stored)) {
 		return
 	}
 	after := ed.after()

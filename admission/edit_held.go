@@ -17,7 +17,7 @@ func (ed *editor) warnHeld() {
 	if ed.Req.OldObject == nil || ed.Req.User.IsMachine() {
 		return
 	}
-	below := zBelow(ed.ctx, ed.evaluation.Facts)
+	below := heldBelow(ed.ctx, ed.evaluation.Facts)
 	if n := len(below); n > 0 {
 		names := make([]string, 0, maxWarned)
 		for _, b := range below[:min(n, maxWarned)] {
@@ -33,7 +33,7 @@ func (ed *editor) warnHeld() {
 	if ed.Kind.Role != parent.RoleComposite {
 		return
 	}
-	p := parent.Sum(ed.Req.Whole(), ed.Kind.Role)
+	p := parent.Outline(ed.Req.Whole(), ed.Kind.Role)
 	if c, ok := p.Condition(v1alpha1.ConditionKausality); ok && c.Reason == v1alpha1.ConditionReasonHeld {
 		ed.warnings.Add("changes of resources below " + identity.Describe(ed.Req.Ref()) +
 			" are held from before: what this change does not request remains held until it is approved (kubectl kausality pending)")
@@ -52,12 +52,12 @@ func (ed *editor) fate() string {
 // maxWarned is the number of held changes that a warning names.
 const maxWarned = 5
 
-// zBelow returns what is held of the object's children and theirs.
-func zBelow(ctx context.Context, f *facts.Facts) []Below {
+// heldBelow returns what is held of the object's children and theirs.
+func heldBelow(ctx context.Context, f *facts.Facts) []Below {
 	if f.Req.OldObject == nil {
 		return nil
 	}
-	return f.World.Below(ctx, parent.Sum(f.Req.OldObject, f.Kind.Role))
+	return f.World.Below(ctx, parent.Outline(f.Req.OldObject, f.Kind.Role))
 }
 
 // approvalsHeld returns a function that looks up the intent generations since which differences of
@@ -66,13 +66,13 @@ func zBelow(ctx context.Context, f *facts.Facts) []Below {
 // approvals is stale then.
 func approvalsHeld(ctx context.Context, f *facts.Facts) func(digest string) (since int64, held bool) {
 	since, function := map[string]int64{}, false
-	for _, b := range zBelow(ctx, f) {
+	for _, b := range heldBelow(ctx, f) {
 		if b.Own {
 			since[b.ID] = b.Since
 		}
 	}
 	if f.Kind.Role == parent.RoleComposite && f.Req.OldObject != nil {
-		c, ok := parent.Sum(f.Req.Whole(), f.Kind.Role).Condition(v1alpha1.ConditionKausality)
+		c, ok := parent.Outline(f.Req.Whole(), f.Kind.Role).Condition(v1alpha1.ConditionKausality)
 		function = ok && c.Reason == v1alpha1.ConditionReasonHeld
 	}
 	return func(digest string) (int64, bool) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/facts"
 	"github.com/kausality-io/function-kausality/admission/identity"
@@ -154,7 +156,7 @@ func IsController(ctx context.Context, f *facts.Facts) (bool, error) {
 		return false, nil
 	}
 	old := f.Req.OldObject
-	if recorded, err := writesStatus(ctx, f, f.Req.Ref(), f.Kind.Role, subject.ControllersOf(old.GetAnnotations())); recorded || err != nil {
+	if recorded, err := writesStatus(ctx, f, f.Req.Ref(), f.Kind.Role, controllersOf(old)); recorded || err != nil {
 		return recorded, err
 	}
 	shown := parent.WritesStatus(old, f.Manager) || f.Kind.Role == parent.RoleManaged && parent.Provides(f.Req.Object, f.Manager) ||
@@ -163,6 +165,14 @@ func IsController(ctx context.Context, f *facts.Facts) (bool, error) {
 		return false, nil
 	}
 	return MayUpdateStatus(ctx, f, f.Req.Ref(), f.Kind.Role)
+}
+
+// controllersOf returns the controllers that are recorded on an object, without a copy of all annotations.
+func controllersOf(o *unstructured.Unstructured) subject.Controllers {
+	return subject.ControllersOf(map[string]string{
+		v1alpha1.AnnotationKeyControllerIDs: identity.Annotation(o, v1alpha1.AnnotationKeyControllerIDs),
+		v1alpha1.AnnotationKeyControllers:   identity.Annotation(o, v1alpha1.AnnotationKeyControllers),
+	})
 }
 
 // IsAnyController reports whether a write without a change of desired state

@@ -71,7 +71,7 @@ type Annotation struct {
 }
 
 // Edits returns the edits of the managed resource.
-func (w InWrite) Edits() Edits {
+func (w *InWrite) Edits() Edits {
 	switch {
 	case w.Mode != v1alpha1.ModeEnforce:
 		return w.unmasked()
@@ -86,7 +86,7 @@ func (w InWrite) Edits() Edits {
 }
 
 // maskable returns the edits of a managed resource whose author gives something to mask.
-func (w InWrite) maskable() Edits {
+func (w *InWrite) maskable() Edits {
 	switch {
 	case w.resumes() || w.Restored():
 		gate := v1alpha1.Gate{State: v1alpha1.GateClosed, Generation: w.Generation, At: approval.Stamp(w.Now), Reason: v1alpha1.GateReasonInstalled}
@@ -110,7 +110,7 @@ func (w InWrite) maskable() Edits {
 
 // with returns edits that set spec.managementPolicies. They leave the field as it is for nil, the value
 // of an author who did not set it, and for the value that the request has already.
-func (w InWrite) with(policies []string) Edits {
+func (w *InWrite) with(policies []string) Edits {
 	if policies == nil || slices.Equal(policies, w.IncomingPolicies) {
 		return Edits{}
 	}
@@ -130,7 +130,7 @@ func (e *Edits) add(a Annotation) {
 
 // named records an external resource that is being created, in the write that names it: the gate controller would write it
 // otherwise, and each write is an event of the composite (KR-04-18).
-func (w InWrite) named(e Edits) Edits {
+func (w *InWrite) named(e Edits) Edits {
 	if w.Stored[v1alpha1.AnnotationKeyExternalName] == w.Incoming[v1alpha1.AnnotationKeyExternalName] {
 		return e // most writes name none
 	}
@@ -143,7 +143,7 @@ func (w InWrite) named(e Edits) Edits {
 // unmasked returns the edits of a managed resource in mode log, where nothing is masked (KR-08-19).
 // The author's own value is restored where the request brings it, or another one: a remembered one
 // would outlive its next change. So it is in a restored backup, mask included.
-func (w InWrite) unmasked() Edits {
+func (w *InWrite) unmasked() Edits {
 	if w.Old == nil || !slices.Equal(w.IncomingPolicies, w.StoredPolicies) || !slices.Equal(w.Before, w.Author) {
 		return w.unmask()
 	}
@@ -154,7 +154,7 @@ func (w InWrite) unmasked() Edits {
 // (KR-08-14), and a re-apply of the author's value does not add it. Nor does a controller add it, since its changes of
 // such an object are not decided about. Otherwise a Composition that changed meanwhile would orphan an external
 // resource that is to be deleted, or delete one that is to be left behind.
-func (w InWrite) terminating() Edits {
+func (w *InWrite) terminating() Edits {
 	stored := w.Stored
 	if w.Old == nil {
 		stored = w.Incoming
@@ -168,7 +168,7 @@ func (w InWrite) terminating() Edits {
 }
 
 // unmask removes the mask where the author's value leaves nothing to mask.
-func (w InWrite) unmask() Edits {
+func (w *InWrite) unmask() Edits {
 	e := w.with(w.Author)
 	if w.Remembered {
 		e.remove(v1alpha1.AnnotationKeyManagementPolicies)
@@ -182,7 +182,7 @@ func (w InWrite) unmask() Edits {
 }
 
 // mask masks the author's policies under a gate; moved: the write makes a transition to it.
-func (w InWrite) mask(gate v1alpha1.Gate, moved bool) Edits {
+func (w *InWrite) mask(gate v1alpha1.Gate, moved bool) Edits {
 	e := w.with(MaskedPolicies(w.Author, gate, w.CloseTo, w.Kind))
 	e.set(v1alpha1.AnnotationKeyManagementPolicies, mask.FormatAuthor(w.Author))
 	if !moved {
@@ -200,7 +200,7 @@ func (w InWrite) mask(gate v1alpha1.Gate, moved bool) Edits {
 // paused reports whether an object that is not masked is paused, or was until this
 // write: its author's policies stay (KR-08-03). A creation that may not reach the
 // external resource is masked: nothing would close the gate when it goes on.
-func (w InWrite) paused() bool {
+func (w *InWrite) paused() bool {
 	if w.Remembered || w.Old == nil && !w.Opens {
 		return false
 	}
@@ -212,20 +212,20 @@ func (w InWrite) paused() bool {
 // write: what changed outside meanwhile would be overwritten before the gate controller
 // masks the object (KR-13-12). One that its provider never reported on has nothing
 // outside yet: its creation goes on. Only who may write the status can change that.
-func (w InWrite) resumes() bool {
+func (w *InWrite) resumes() bool {
 	return w.Old != nil && !w.Remembered && !mask.Maskable(w.Before) && !w.Opens && w.observed()
 }
 
 // observed reports whether the provider ever reported on the stored object.
-func (w InWrite) observed() bool {
-	_, observed := parent.Sum(w.Request.Whole(), parent.RoleManaged).Condition("Ready")
+func (w *InWrite) observed() bool {
+	_, observed := parent.Outline(w.Request.Whole(), parent.RoleManaged).Condition("Ready")
 	return observed
 }
 
 // Restored reports whether a managed resource is created from a backup of one whose external resource was created before. Its
 // gate is closed at once: what changed outside since the backup would be overwritten (KR-13-58). A creation that was
 // under way goes on.
-func (w InWrite) Restored() bool {
+func (w *InWrite) Restored() bool {
 	if w.Old != nil || w.Incoming[v1alpha1.AnnotationKeyGate] == "" {
 		return false
 	}
@@ -238,7 +238,7 @@ func (w InWrite) Restored() bool {
 // names what it creates. Any other change of it closes the gate, since the difference there is not
 // known yet (KR-13-18). What the composite's controller sets for an intent while nothing is created
 // yet is a part of the creation.
-func (w InWrite) retarget() Edits {
+func (w *InWrite) retarget() Edits {
 	gate := mask.ParseGate(w.Stored)
 	creates := gate.State == v1alpha1.GateOpen && slices.Contains(gate.Verbs, v1alpha1.VerbCreate) && w.Opens
 	if w.BySelf || creates && w.Expected {
@@ -256,7 +256,7 @@ func (w InWrite) retarget() Edits {
 }
 
 // transition returns the gate after the allowed change, and warnings.
-func (w InWrite) transition(gate v1alpha1.Gate) (next v1alpha1.Gate, warnings []string) {
+func (w *InWrite) transition(gate v1alpha1.Gate) (next v1alpha1.Gate, warnings []string) {
 	a := Acceptance{
 		Gate: gate, Create: w.Old == nil, Verbs: w.Verbs, Paths: change.Paths(w.Changes),
 		Generation: w.Generation, Time: w.Now, CarryPendingDrift: w.CarryPendingDrift,

@@ -130,13 +130,12 @@ func choose(wanted, given set, runtime Runtime) set {
 // value returns how well a set fits the wanted verbs: each wanted verb it holds counts, Delete most; an
 // unwanted verb in it makes it worthless unless no other set has all wanted ones.
 func value(s, wanted set) int {
-	weights := map[v1alpha1.Verb]int{d: 64, c: 32, u: 16, li: 2}
 	n := 0
 	for _, v := range s {
 		switch {
 		case v == o:
 		case slices.Contains(wanted, v):
-			n += weights[v]
+			n += weight(v)
 		default:
 			n -= 128
 		}
@@ -144,8 +143,28 @@ func value(s, wanted set) int {
 	return n + 1024
 }
 
+// weight returns what a verb that a set holds is worth.
+func weight(v v1alpha1.Verb) int {
+	switch v {
+	case d:
+		return 64
+	case c:
+		return 32
+	case u:
+		return 16
+	case li:
+		return 2
+	}
+	return 0
+}
+
 func subset(s, of set) bool {
-	return !slices.ContainsFunc(s, func(v v1alpha1.Verb) bool { return !slices.Contains(of, v) })
+	for _, v := range s {
+		if !slices.Contains(of, v) {
+			return false
+		}
+	}
+	return true
 }
 
 func toStrings(s set) []string {

@@ -93,6 +93,14 @@ type State struct {
 
 // Sum returns the summary of an object. It never modifies o.
 func Sum(o *unstructured.Unstructured, role Role) *State {
+	s := Outline(o, role)
+	s.Desired = digest(o, role)
+	return s
+}
+
+// Outline is Sum without the hash of the desired state, which costs more than all the rest: for what neither reads intents nor
+// settles them.
+func Outline(o *unstructured.Unstructured, role Role) *State {
 	s := &State{
 		Ref: RefOf(o), Role: role, ResourceVersion: o.GetResourceVersion(), Generation: o.GetGeneration(),
 		Created: o.GetCreationTimestamp().Time, Annotations: keep(o.GetAnnotations()), Labels: o.GetLabels(),
@@ -111,7 +119,6 @@ func Sum(o *unstructured.Unstructured, role Role) *State {
 	s.observe(o)
 	s.managers(o)
 	s.spec(o)
-	s.Desired = digest(o, role)
 	return s
 }
 

@@ -114,12 +114,11 @@ func (r *Request) Whole() *unstructured.Unstructured {
 
 // Ref returns the reference to the object.
 func (r *Request) Ref() parent.Ref {
-	ref := parent.RefOf(r.Current())
-	ref.GroupVersionKind, ref.Namespace = r.Kind, r.Namespace
-	if r.Name != "" {
-		ref.Name = r.Name
+	o, name := r.Current(), r.Name
+	if name == "" {
+		name = o.GetName()
 	}
-	return ref
+	return parent.Ref{GroupVersionKind: r.Kind, Namespace: r.Namespace, Name: name, UID: o.GetUID()}
 }
 
 // NextGeneration returns the generation after the write; 0 for a kind without (KR-07-02).
