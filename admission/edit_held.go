@@ -57,7 +57,7 @@ func heldBelow(ctx context.Context, f *facts.Facts) []Below {
 	if f.Req.OldObject == nil {
 		return nil
 	}
-	return f.World.Below(ctx, parent.Outline(f.Req.OldObject, f.Kind.Role))
+	return f.World.Below(ctx, parent.Family(f.Req.OldObject, f.Kind.Role))
 }
 
 // approvalsHeld returns a function that looks up the intent generations since which differences of

@@ -122,6 +122,13 @@ func Outline(o *unstructured.Unstructured, role Role) *State {
 	return s
 }
 
+// Family returns the part of Sum that spec has: what is below an object, and who it is.
+func Family(o *unstructured.Unstructured, role Role) *State {
+	s := &State{Ref: RefOf(o), Role: role}
+	s.spec(o)
+	return s
+}
+
 // IsPaused reports whether an object of Crossplane's is paused.
 func IsPaused(o *unstructured.Unstructured) bool {
 	return annotation(o, "crossplane.io/paused") == "true"

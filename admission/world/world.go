@@ -50,7 +50,7 @@ type World interface {
 	// Managed returns the managed resources below a composite or Claim, read live.
 	Managed(ctx context.Context, root *parent.State) ([]*parent.State, error)
 
-	// Below returns what is held of changes of an object's children, and of theirs: at most MaxBelow.
+	// Below returns what is held of changes of an object's children, and of theirs: at most MaxBelow. The object is a parent.Family.
 	Below(ctx context.Context, object *parent.State) []Below
 
 	// Requesters are the users whose requests of a deletion were refused, by the id that approves it.
