@@ -55,6 +55,9 @@ const (
 	// httpLdflags do the same for provider-http (controller-runtime v0.14.6, pkg/metrics: ":8080").
 	httpLdflags       = "-X sigs.k8s.io/controller-runtime/pkg/metrics.DefaultBindAddress=0"
 	crossplaneLdflags = "-X github.com/crossplane/crossplane/v2/internal/version.version={version}"
+	// rbacLdflags turn off the metrics of the RBAC manager, whose port no flag changes, either (controller-runtime v0.23.1,
+	// pkg/metrics/server: ":8080").
+	rbacLdflags = " -X sigs.k8s.io/controller-runtime/pkg/metrics/server.DefaultBindAddress=0"
 )
 
 // EnvWebhookPort names the variable with the port at which provider-kubernetes serves its webhooks.
@@ -129,7 +132,7 @@ func pinned() []Part {
 		Cold: 40 * time.Second,
 	}, {
 		Name: Crossplane, Dir: "test/parts/crossplane", Package: "github.com/crossplane/crossplane/v2/cmd/crossplane",
-		Module: "github.com/crossplane/crossplane/v2", Ldflags: crossplaneLdflags, CRDDir: "cluster/crds",
+		Module: "github.com/crossplane/crossplane/v2", Ldflags: crossplaneLdflags + rbacLdflags, CRDDir: "cluster/crds",
 		Cold: 2 * time.Minute,
 	}, {
 		Name: CrossplaneCLI, Dir: "test/parts/crossplane-cli", Package: "github.com/crossplane/crossplane/v2/cmd/crank",
