@@ -225,7 +225,13 @@ func (p *parter) same(a, b any) bool {
 	if p.absent(a) && p.absent(b) {
 		return true
 	}
-	return len(differ{unstored: p.unstored}.changes(map[string]any{"v": a}, map[string]any{"v": b})) == 0
+	switch a.(type) {
+	case map[string]any, []any:
+		d := differ{unstored: p.unstored}
+		d.values(a, b)
+		return len(d.out) == 0
+	}
+	return p.equal(a, b)
 }
 
 // mapsOf returns two values as maps, of which one may not exist; false where a value has another type, or both are
