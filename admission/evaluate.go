@@ -126,7 +126,7 @@ type evaluation struct {
 	// live: the parent is read past every cache.
 	live bool
 
-	// deletion of what the object stands for; written by decideDeletion.
+	// deletion is what was found about the external resources of a DELETE; written by decideDeletion.
 	deletion deletion.Finding
 	// found parent, or why there is no parent.
 	found facts.Memo[lookup]
