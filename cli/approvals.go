@@ -37,12 +37,9 @@ func newApprovalsCommand(s *session) *cobra.Command {
 }
 
 func (c *approvalsCommand) run(cmd *cobra.Command, _ []string) error {
-	ns, err := c.namespace()
+	ns, err := c.namespaceOf(c.all)
 	if err != nil {
 		return err
-	}
-	if c.all {
-		ns = ""
 	}
 	i, err := c.inspector(cmd.Context())
 	if err != nil {

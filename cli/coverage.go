@@ -39,12 +39,9 @@ func newCoverageCommand(s *session) *cobra.Command {
 // run lists the gaps of one namespace, or of all; errFound with --exit-code where
 // there are any.
 func (c *coverageCommand) run(cmd *cobra.Command, _ []string) error {
-	ns, err := c.namespace()
+	ns, err := c.namespaceOf(c.all)
 	if err != nil {
 		return err
-	}
-	if c.all {
-		ns = ""
 	}
 	i, err := c.inspector(cmd.Context())
 	if err != nil {

@@ -269,12 +269,9 @@ func (f driftFinder) below(cmd *cobra.Command, list []v1alpha1.Drift, o *driftFi
 	if err != nil {
 		return nil, err
 	}
-	ns, err := f.namespace()
+	ns, err := f.namespaceOf(o.everywhere)
 	if err != nil {
 		return nil, err
-	}
-	if o.everywhere {
-		ns = ""
 	}
 	return inspect.Below(cmd.Context(), client, mapper, list, ns, o.selector)
 }

@@ -204,11 +204,9 @@ func (c *previewCommand) composites(p *preview.Previewer) (dynamic.ResourceInter
 	if err != nil {
 		return nil, err
 	}
-	ns := metav1.NamespaceAll
-	if !c.all {
-		if ns, err = c.namespace(); err != nil {
-			return nil, err
-		}
+	ns, err := c.namespaceOf(c.all)
+	if err != nil {
+		return nil, err
 	}
 	return inspect.ClientOf(client, m, ns), nil
 }

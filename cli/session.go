@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/dynamic"
@@ -62,6 +63,14 @@ func (s *session) namespace() (string, error) {
 		return "", fmt.Errorf("cannot read the kubeconfig: %w", err)
 	}
 	return ns, nil
+}
+
+// namespaceOf a list: that of the command line; "" for all.
+func (s *session) namespaceOf(all bool) (string, error) {
+	if all {
+		return metav1.NamespaceAll, nil
+	}
+	return s.namespace()
 }
 
 // mapper from kinds to resources, by discovery.

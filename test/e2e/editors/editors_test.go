@@ -3,9 +3,12 @@ package editors
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -123,7 +126,13 @@ func TestEditors(t *testing.T) {
 	assert.Contains(t, changed.GetAnnotations()[v1alpha1.AnnotationKeyTrace], ci, "it is an intent in its own name")
 	_, err = patch("amy", "kubectl-annotate", annotated(v1alpha1.AnnotationKeyFreeze, "true"))
 	require.NoError(t, err)
-	time.Sleep(2 * time.Second) // what a status write could teach is learnt by then
+	wait.For(t, "the webhook to log that it reviewed the status, and learnt no controller from it", 30*time.Second, func(context.Context) error {
+		log, err := os.ReadFile(filepath.Join(e.Dir(), "logs", "kausality-webhook.log"))
+		if err == nil && !strings.Contains(string(log), `"user":"`+ci+`"`) {
+			err = errors.New("it is not in the log")
+		}
+		return err
+	})
 	o, err := as("amy").Get(ctx, "edited", metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.NotContains(t, o.GetAnnotations()[v1alpha1.AnnotationKeyControllers], ",", "one controller is recorded: Crossplane")
