@@ -111,10 +111,11 @@ vulncheck: $(VULN) ## Scan the dependencies of the product for known vulnerabili
 
 .PHONY: lint
 lint: export GOLANGCI_LINT_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/golangci-lint$(subst /,-,$(ROOT))
+# It type-checks what go build compiles: with the flag of all other targets, so that nothing is compiled twice.
 lint: $(LINT) ## Run golangci-lint in every module, and compare the product with hack/figures/limits.tsv
 	@failed=; for m in $(MODULES); do \
 		echo "lint $$m"; \
-		(cd $$m && $(LINT) run --allow-parallel-runners --config $(ROOT)/.golangci.yml ./...) || failed="$$failed $$m"; \
+		(cd $$m && GOFLAGS="$$GOFLAGS -trimpath" $(LINT) run --allow-parallel-runners --config $(ROOT)/.golangci.yml ./...) || failed="$$failed $$m"; \
 	done; \
 	echo "lint hack/figures/limits.tsv"; \
 	$(GO) test $(UNIT_FLAGS) ./hack/figures || failed="$$failed hack/figures"; \
