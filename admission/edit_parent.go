@@ -16,27 +16,26 @@ const ownersPointer = "/metadata/ownerReferences"
 // keepParent puts the controller reference of a known child back where a write takes it away or
 // points it elsewhere, while that parent exists (KR-13-13). Changes are decided about by the stored
 // reference. If a client could redirect it, the client would choose the parent that decides. In mode
-// log it is a warning, unless a user's decision on the parent holds in that mode, too.
+// log it is a warning, unless a user's decision on the parent holds in that mode, too. Where no parent
+// is to be kept, the new one is checked (KR-13-63).
 func (ed *editor) keepParent() {
-	if unadopted(ed) {
-		refuseAdoption(ed)
-		return
-	}
-	if !ed.knownChild() || parent.SameController(ed.Req.OldObject, ed.Req.Object) || ed.Req.User.IsGarbageCollection() {
-		return
-	}
-	now := v1alpha1.ParentNone
+	now, adopts := v1alpha1.ParentNone, false
 	if uid := parent.ControllerUID(ed.Req.Object); uid != "" {
-		now = string(uid)
+		now, adopts = string(uid), true
 	}
-	if ed.meansParent(now) {
+	if !ed.keepsParent() || parent.SameController(ed.Req.OldObject, ed.Req.Object) || ed.Req.User.IsGarbageCollection() ||
+		ed.meansParent(now) || ed.Req.User.Name == controllerManager { // the garbage collector, where all controllers share one user
 		return
 	}
-	if ed.Req.User.Name == controllerManager { // the garbage collector, where all controllers share one user
+	if parent.ControllerUID(ed.Req.OldObject) == "" {
+		refuseAdoption(ed)
 		return
 	}
 	// A cache may still have a parent that is gone: the garbage collector would delete the child with it.
 	if _, err := ed.World.Parent(ed.ctx, ed.ParentRef, true); errors.Is(err, ErrNotFound) {
+		if adopts {
+			refuseAdoption(ed)
+		}
 		return
 	}
 	found := ed.lookUp()
@@ -54,20 +53,18 @@ func (ed *editor) keepParent() {
 	ed.warnings.Add("the ownerReference with controller: true was put back: " + text)
 }
 
-// unadopted reports whether an update gives an object its first controller reference.
-func unadopted(ed *editor) bool {
-	return ed.Req.OldObject != nil && parent.ControllerUID(ed.Req.OldObject) == "" && parent.ControllerUID(ed.Req.Object) != "" &&
+// keepsParent reports whether the controller reference of an updated object is kept: that of kinds of Crossplane, and of
+// objects that have a trace. A creation is its creator's, as that of a restored backup is (KR-13-58).
+func (ed *editor) keepsParent() bool {
+	return ed.Req.OldObject != nil &&
 		(ed.Kind.ManagementPolicies || ed.Kind.Role != parent.RoleNone || ed.stored[v1alpha1.AnnotationKeyTrace] != "")
 }
 
-// refuseAdoption takes a controller reference away that an object did not have, unless its writer is the controller of that parent (KR-13-63):
+// refuseAdoption removes a controller reference that the object did not have, unless its writer is the controller of that parent (KR-13-63):
 // what is approved on the parent would be about an object that its approvers did not see there. A parent on which no approval counts
 // leaves it to its writer. In mode log it is a warning.
 func refuseAdoption(ed *editor) {
 	ref, _ := parent.Of(ed.Req.Object, parent.RoleNone)
-	if ed.meansParent(string(ref.UID)) || ed.Req.User.Name == controllerManager {
-		return
-	}
 	p, err := ed.World.Parent(ed.ctx, ref, false)
 	switch {
 	case err == nil && !ed.World.Guarded(p):
@@ -77,10 +74,10 @@ func refuseAdoption(ed *editor) {
 		if by, err := actor.Adopts(ed.ctx, ed.evaluation.Facts, p); err == nil && by {
 			return
 		}
-	case ed.Kind.Role == parent.RoleNone: // a kind that is not guarded cannot be read
+	case !ed.World.Guarded(&parent.State{Ref: ref}): // a kind that is not guarded cannot be read
 		return
 	}
-	text := fmt.Sprintf("%s is not the parent of %s, and only its controller can make it so; to add that reference, set annotation %s=%s in the same write",
+	text := fmt.Sprintf("only the controller of %s may make it the parent of %s; to add the reference yourself, set annotation %s=%s in the same write",
 		identity.Describe(ref), identity.Describe(ed.Req.Ref()), v1alpha1.AnnotationKeyParent, ref.UID) + needsApprover(ed)
 	if ed.Mode == v1alpha1.ModeLog {
 		ed.warnings.Add("the ownerReference with controller: true would be left out: " + text)
@@ -122,13 +119,6 @@ func keepResourceName(ed *editor) {
 		ed.set(key, nil)
 	}
 	ed.warnings.Add(fmt.Sprintf("annotation %s was put back: %s", key, text))
-}
-
-// knownChild reports whether the parent of an updated object is known: that of a kind of
-// Crossplane, or of an object that has a trace.
-func (ed *editor) knownChild() bool {
-	return ed.Req.OldObject != nil && parent.ControllerUID(ed.Req.OldObject) != "" &&
-		(ed.Kind.ManagementPolicies || ed.Kind.Role != parent.RoleNone || ed.stored[v1alpha1.AnnotationKeyTrace] != "")
 }
 
 // meansParent reports whether this write sets the annotation that declares its controller

@@ -92,8 +92,12 @@ func TestParentIsKept(t *testing.T) {
 			want: []any{owner("db", "xr-uid", true)}, warns: true},
 		"Collector":  {reason: "the garbage collector orphans by it", who: fx.Collector, mod: []fx.Mod{away}},
 		"Controller": {reason: "the parent's recorded controller", who: fx.Crossplane, mod: []fx.Mod{elsewhere}},
-		"Gone":       {reason: "the parent does not exist any more", who: fx.Alice, mod: []fx.Mod{elsewhere}, gone: true},
-		"Same":       {reason: "a change of other metadata", who: fx.Alice, mod: []fx.Mod{fx.Annotate("example.org/note", "x")}},
+		"Gone":       {reason: "the parent does not exist any more", who: fx.Alice, mod: []fx.Mod{away}, gone: true},
+		"GoneElsewhere": {reason: "another parent is added all the same (KR-13-63)", who: fx.Alice, mod: []fx.Mod{elsewhere}, gone: true,
+			want: []any{owner("db", "xr-uid", true)}, warns: true},
+		"GoneElsewhereMeant": {reason: "which a user can mean", who: fx.Alice,
+			mod: []fx.Mod{elsewhere, fx.Annotate(v1alpha1.AnnotationKeyParent, "other-uid")}, gone: true},
+		"Same": {reason: "a change of other metadata", who: fx.Alice, mod: []fx.Mod{fx.Annotate("example.org/note", "x")}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -190,7 +190,7 @@ const maxManaged = 2000
 func (c *Cluster) Managed(ctx context.Context, root *parent.State) ([]*parent.State, error) {
 	var out []*parent.State
 	seen := map[parent.Ref]bool{} // without versions: an object may be referenced in another one than it is stored in
-	todo := append(c.owned(root.Ref), root.Children...)
+	todo := c.Below(root)
 	for len(todo) > 0 {
 		ref := todo[0]
 		todo = todo[1:]
@@ -215,10 +215,14 @@ func (c *Cluster) Managed(ctx context.Context, root *parent.State) ([]*parent.St
 			out = append(out, o.State)
 			continue
 		}
-		todo = append(append(todo, o.Children...), c.owned(o.Ref)...)
+		todo = append(todo, c.Below(o.State)...)
 	}
 	return out, nil
 }
+
+// Below returns the objects directly below an XR or Claim, from the cache, without UIDs: those that it references, and the XRs
+// and MRs whose parent it is (KR-13-34). One that is both is in it twice.
+func (c *Cluster) Below(o *parent.State) []parent.Ref { return append(c.owned(o.Ref), o.Children...) }
 
 // owned returns the XRs and MRs of watched kinds whose parent an object is, without
 // their UIDs, as references are.
@@ -228,7 +232,7 @@ func (c *Cluster) owned(by parent.Ref) []parent.Ref {
 		if i.Role != parent.RoleComposite && i.Role != parent.RoleManaged {
 			continue
 		}
-		for _, o := range c.States.List(i.GVK) {
+		for _, o := range c.States.listBelow(i.GVK, by) {
 			p := o.Parent
 			if p.UID == "" { // a claimRef
 				p.UID = by.UID

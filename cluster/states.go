@@ -296,9 +296,37 @@ func (s *States) List(gvk schema.GroupVersionKind) []*Object {
 	return summaries(w)
 }
 
+// parentIndex finds objects by the kind and name of their parent: a claimRef has no UID.
+const parentIndex = "parent"
+
+// indexParent is the index function for parentIndex.
+func indexParent(o any) ([]string, error) {
+	if o := object(o); o != nil && o.Parent.Name != "" {
+		return []string{parentKey(o.Parent)}, nil
+	}
+	return nil, nil
+}
+
+func parentKey(ref parent.Ref) string { return ref.Kind + "." + ref.Group + "/" + ref.Name }
+
+// listBelow returns the cached objects of a kind whose parent has the kind and the name of an object.
+func (s *States) listBelow(gvk schema.GroupVersionKind, of parent.Ref) []*Object {
+	w := s.of(gvk)
+	if w == nil {
+		return nil
+	}
+	list, err := w.informer.GetIndexer().ByIndex(parentIndex, parentKey(of))
+	if err != nil {
+		return nil // it has that index
+	}
+	return objects(list)
+}
+
 // summaries that a watch has, without those that could not be made.
-func summaries(w *watched) []*Object {
-	list := w.informer.GetStore().List()
+func summaries(w *watched) []*Object { return objects(w.informer.GetStore().List()) }
+
+// objects of a store, without those that could not be summarized.
+func objects(list []any) []*Object {
 	out := make([]*Object, 0, len(list))
 	for _, e := range list {
 		if o := object(e); o != nil {

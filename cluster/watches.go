@@ -208,6 +208,9 @@ func (s *States) of(gvk schema.GroupVersionKind) *watched {
 func (s *States) newWatch(info Info) (*watched, error) {
 	w := &watched{info: info, over: make(chan struct{})}
 	w.informer = newInformer(s.client, info.GVR, "", func(o *unstructured.Unstructured) any { return s.sum(o) })
+	if err := w.informer.AddIndexers(cache.Indexers{parentIndex: indexParent}); err != nil {
+		return nil, err
+	}
 	if err := w.informer.SetWatchErrorHandlerWithContext(s.failed(w)); err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func openForDelete(o *cluster.Object) bool {
 // opened reports whether all MRs below an object are open for Delete, from the
 // cache. The webhook decides about the DELETE again.
 func (c *Controller) opened(o *cluster.Object, depth int) bool {
-	for _, ref := range o.Children {
+	for _, ref := range c.Cluster.Below(o.State) {
 		child := c.Cluster.States.Cached(ref)
 		if child == nil || child.Deleting() {
 			continue

@@ -81,7 +81,7 @@ func (c *Controller) spend(ctx context.Context, holder *parent.State, claim v1al
 // reconcileHolder reconciles an object that holds approvals: it enqueues the gated
 // objects below it, and finishes the claims of those that are gone.
 func (c *Controller) reconcileHolder(ctx context.Context, o *cluster.Object) error {
-	for _, ref := range o.Children {
+	for _, ref := range c.Cluster.Below(o.State) {
 		c.enqueue(ref)
 	}
 	if len(o.Children) == 0 && hasDecisions(o) { // only Crossplane's kinds name their children
