@@ -44,7 +44,7 @@ func allowByPolicy(ev *evaluation) (outcome.Verdict, error) {
 	}
 	v, warnings := approve.Policy(ev.ctx, ev.Facts, ev.effectiveClass(), allowance.ExceptionQuery{
 		OtherActor: other, Input: ev.input(), Parent: identity.ObjectReference(ev.parent().Ref, 0, ""),
-		Intent: ev.view().intent.Generation, Digest: ev.class.id,
+		Intent: ev.view().intent.Generation, Digest: ev.class.id, Ruled: ev.poll() != nil,
 	})
 	ev.warnings.Add(warnings...)
 	if v.Reason == "" {

@@ -131,7 +131,7 @@ func TestInitiators(t *testing.T) {
 	d := intent(rules, "bob")
 	value := d.Annotations[v1alpha1.AnnotationKeyAuthors]
 	if value == nil || *value != `[{"user":"alice","generation":5},{"user":"bob","generation":8}]` {
-		t.Fatalf("authors: %s", *value)
+		t.Fatalf("authors: %v", d.Annotations)
 	}
 	later := setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyAuthors, *value, v1alpha1.AnnotationKeyTrace, *d.Annotations[v1alpha1.AnnotationKeyTrace],
 		v1alpha1.AnnotationKeySettledGeneration, "8"), fx.Set(int64(8), "metadata", "generation"), fx.Set("l", "spec", "size")}}
@@ -141,7 +141,7 @@ func TestInitiators(t *testing.T) {
 	}{
 		"New":    {want: []string{"bob"}},
 		"Held":   {since: 5, want: []string{"bob", "alice"}},
-		"Before": {since: 3, want: []string{"bob", "alice", "an author is not known"}},
+		"Before": {since: 3, want: []string{"bob", "alice", "one author is unknown"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := byCrossplane(Update, fx.Instance(), fx.Resize("xl"))
@@ -158,7 +158,7 @@ func TestInitiators(t *testing.T) {
 			if err != nil || got.Allowed {
 				t.Fatalf("%v: %+v: %s", err, outcomeOf(got), got.Message)
 			}
-			for _, author := range []string{"bob", "alice", "an author is not known"} {
+			for _, author := range []string{"bob", "alice", "one author is unknown"} {
 				if is := strings.Contains(got.Message, author); is != slices.Contains(tc.want, author) {
 					t.Errorf("%s: %t: %s", author, is, got.Message)
 				}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -35,6 +37,34 @@ func TestClaimOfAnotherComposite(t *testing.T) {
 			p.want(p.update(hans, "kubectl", "my-database-xyz", resize), tc.want)
 			if p.w.liveReads == 0 {
 				t.Error("decided on a cache alone")
+			}
+		})
+	}
+}
+
+// To give a composite a Claim, whose approvals are about it then, needs the verb approve, but for Crossplane (KR-13-50).
+func TestLinkingNeedsTheVerb(t *testing.T) {
+	mine := fx.Set(map[string]any{"apiVersion": "example.com/v1alpha1", "kind": "DatabaseClaim", "namespace": "team", "name": "my-database"}, "spec", "claimRef")
+	for name, tc := range map[string]struct {
+		who     subject.User
+		as      string
+		was     []fx.Mod
+		refused bool
+	}{
+		"Editor":      {who: hans, refused: true},
+		"SomeManager": {who: hans, as: "apiextensions.crossplane.io/claim", refused: true},
+		"Crossplane":  {who: fx.Crossplane, as: "apiextensions.crossplane.io/claim"},
+		"Modern":      {who: hans, was: []fx.Mod{fx.Set(map[string]any{}, "spec", "crossplane")}}, // it has no Claim
+		"Composed":    {who: hans, was: []fx.Mod{owners(owner("above", "above-uid", true))}},      // nor has one with an owner
+	} {
+		t.Run(name, func(t *testing.T) {
+			xr := fx.With(xdatabase(), append(tc.was, func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec", "claimRef") })...)
+			above := fx.With(xdatabase(), func(o *unstructured.Unstructured) { o.SetName("above"); o.SetUID("above-uid") })
+			p := newPlay(t, nil, claim(), xr, above)
+			p.e = stubs{Options: p.e.Options, mayApprove: func(context.Context, subject.User, parent.Ref) (bool, error) { return false, nil }}.of(p.e.World)
+			d := p.update(tc.who, tc.as, "my-database-xyz", mine)
+			if d.Allowed == tc.refused || tc.refused && (d.Reason != outcome.ReasonApproverForbidden || !strings.Contains(d.Message, "spec.claimRef")) {
+				t.Errorf("allowed %t, %s: %s", d.Allowed, d.Reason, d.Message)
 			}
 		})
 	}

@@ -50,7 +50,7 @@ func TestDeletePaused(t *testing.T) {
 			if d.Claim != nil {
 				t.Errorf("%s: the approval is used before its provider goes on", tc.reason)
 			}
-			if name == "Refused" && !strings.Contains(d.Message, "it is paused with managementPolicies: []") {
+			if name == "Refused" && !strings.Contains(d.Message, "it is paused by managementPolicies: []") {
 				t.Errorf("the message does not name the pause: %s", d.Message)
 			}
 		})

@@ -35,11 +35,8 @@ func (ed *editor) authorize(changed []string) *outcome.Refusal {
 		}
 		return actor.Authorize(ed.ctx, ed.evaluation.Facts, ed.warned(), "changing annotation "+changed[i])
 	}
-	if !everywhere && !ruled(ed) {
-		return nil
-	}
 	what := alike(ed)
-	if what == "" {
+	if what == "" || !everywhere && !ruled(ed) {
 		return nil
 	}
 	if by, err := ed.byParentsController(); by && err == nil {
@@ -57,8 +54,8 @@ func alike(ed *editor) string {
 	if effect := ed.relabeled(); effect != "" {
 		return "changing labels so that " + effect
 	}
-	if field := ed.unlinksFrom(); field != "" {
-		return "changing " + field + " so that the Claim is not the parent of the composite any more"
+	if field := ed.relinks(); field != "" {
+		return "changing " + field + " so that the composite has another Claim, or none"
 	}
 	return ""
 }
@@ -90,14 +87,13 @@ func addsTo(ed *editor, key string) bool {
 	return !slices.ContainsFunc(was.Rejections, func(r v1alpha1.Rejection) bool { return !slices.Contains(is.Rejections, r) })
 }
 
-// unlinksFrom returns the field by which an update of a composite or Claim takes the composite from
-// its Claim, with what was decided there; "" for none (KR-13-50).
-func (ed *editor) unlinksFrom() string {
+// relinks returns the field by which an update of a composite or Claim takes the composite from its Claim, with what was
+// decided there, or gives a composite without a parent its first Claim, whose approvals are about it then; "" for none (KR-13-50).
+func (ed *editor) relinks() string {
 	old, field := ed.Req.OldObject, ""
 	switch ed.Kind.Role {
 	case parent.RoleComposite:
-		field = "claimRef"
-		if ed.ParentRef.UID != "" || !ed.HasParent { // an owner, or no Claim
+		if field = "claimRef"; ed.HasParent && ed.ParentRef.UID != "" { // an owner
 			return ""
 		}
 	case parent.RoleClaim:
@@ -107,7 +103,10 @@ func (ed *editor) unlinksFrom() string {
 		return ""
 	}
 	was, _, err := unstructured.NestedMap(old.Object, "spec", field)
-	if err != nil || len(was) == 0 {
+	if err != nil {
+		return ""
+	}
+	if len(was) == 0 && !ed.links() {
 		return ""
 	}
 	is, _, err := unstructured.NestedMap(ed.Req.Object.Object, "spec", field)
@@ -117,6 +116,21 @@ func (ed *editor) unlinksFrom() string {
 		}
 	}
 	return ""
+}
+
+// links reports whether an update gives a composite its first Claim, by another user than that Claim's controller. What a Claim names makes
+// it no parent by itself.
+func (ed *editor) links() bool {
+	ref, ok := parent.Of(ed.Req.Object, ed.Kind.Role)
+	if ed.Kind.Role != parent.RoleComposite || !ok || ref.UID != "" {
+		return false
+	}
+	p, err := ed.World.Parent(ed.ctx, ref, false)
+	if err != nil {
+		return true
+	}
+	by, err := actor.Adopts(ed.ctx, ed.evaluation.Facts, p)
+	return err != nil || !by
 }
 
 // relabeled returns what an update of labels takes away from the object, as a clause; "" for nothing.

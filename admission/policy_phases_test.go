@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -373,6 +374,29 @@ func TestExceptions(t *testing.T) {
 			if !d.Allowed && !strings.Contains(d.Message, tc.warns) {
 				t.Errorf("message %q, want %q", d.Message, tc.warns)
 			}
+		})
+	}
+}
+
+// Where an ApprovalRule is about a change, a policy of another Namespace does not let it pass, and its author needs no right there
+// (KR-14-60).
+func TestExceptionsBesideARule(t *testing.T) {
+	elsewhere := `{kind: ApprovalPolicy, metadata: {name: crossplane, namespace: crossplane-system}, spec: {rules: [{mode: always}]}}`
+	anywhere := `{kind: ClusterApprovalPolicy, metadata: {name: c, uid: c-uid}, spec: {rules: [{mode: always}]}}`
+	rule := `{kind: ApprovalRule, metadata: {name: r}, spec: {match: {resources: [{group: "*", kinds: [%s]}]}, require: [{count: 1}]}}`
+	for name, tc := range map[string]struct {
+		texts []string
+		want  outcome.Reason
+	}{
+		"Elsewhere":       {texts: []string{elsewhere, fmt.Sprintf(rule, "RDSInstance")}, want: outcome.ReasonDrift},
+		"OfTheCluster":    {texts: []string{anywhere, fmt.Sprintf(rule, "RDSInstance")}, want: outcome.ReasonExcepted},
+		"AboutAnother":    {texts: []string{elsewhere, fmt.Sprintf(rule, "ConfigMap")}, want: outcome.ReasonExcepted},
+		"WithoutAnyRules": {texts: []string{elsewhere}, want: outcome.ReasonExcepted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			xr := xdatabase()
+			p := newPlay(t, policySet(t, tc.texts...), claim(), xr, rdsInstance(xr))
+			p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", fx.Set("db.t3.large", "spec", "forProvider", "instanceClass")), tc.want)
 		})
 	}
 }

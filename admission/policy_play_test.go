@@ -34,6 +34,7 @@ func policySet(t testing.TB, texts ...string) *allowance.Set {
 	var policies []*allowance.Compiled
 	var upgrades []*allowance.Upgrade
 	var exceptions []*allowance.Exception
+	var rules []*allowance.Rule
 	for _, text := range texts {
 		var kind struct{ Kind string }
 		read(t, text, &kind)
@@ -59,6 +60,11 @@ func policySet(t testing.TB, texts ...string) *allowance.Set {
 			read(t, text, p)
 			c, e := allowance.CompileClusterApproval(p)
 			exceptions, errs = append(exceptions, c), e
+		case v1alpha1.KindApprovalRule:
+			p := &v1alpha1.ApprovalRule{}
+			read(t, text, p)
+			c, e := allowance.CompileRule(p)
+			rules, errs = append(rules, c), e
 		default:
 			t.Fatalf("kind %q", kind.Kind)
 		}
@@ -66,7 +72,7 @@ func policySet(t testing.TB, texts ...string) *allowance.Set {
 			t.Fatalf("cannot compile: %v", errs)
 		}
 	}
-	return allowance.NewSet(policies, upgrades, exceptions)
+	return allowance.NewSet(policies, upgrades, exceptions).WithRules(rules)
 }
 
 func read(t testing.TB, text string, into any) {

@@ -24,15 +24,15 @@ func newApprovalsCommand(s *session) *cobra.Command {
 	c := &approvalsCommand{session: s}
 	cmd := &cobra.Command{
 		Use: "approvals", Short: "Show approvals and votes that are not used up.", Args: noArgs,
-		Long: "Reads all claims, composite and managed resources and shows the approvals on them, with who gave them. One that was given in an earlier release for " +
-			"the deletion of a composite or claim is ignored: its id did not cover what is below. The command that approves it again is shown.",
+		Long: "Reads all claims, composite and managed resources and shows the approvals on them, with who gave them. An approval of an earlier release for " +
+			"the deletion of a composite or claim is ignored, because its id does not cover the managed resources below. The command that approves it again is shown.",
 		Example: `  kubectl kausality approvals
   kubectl kausality approvals -A --outdated`,
 		RunE: c.run,
 	}
 	c.format.add(cmd, formatJSON, formatYAML)
 	cmd.Flags().BoolVarP(&c.all, "all-namespaces", "A", false, "Include all namespaces and cluster-scoped objects.")
-	cmd.Flags().BoolVar(&c.outdated, "outdated", false, "Show only those that are ignored, since their id is of an earlier release.")
+	cmd.Flags().BoolVar(&c.outdated, "outdated", false, "Show only approvals that are ignored, because their id is of an earlier release.")
 	return cmd
 }
 
@@ -50,7 +50,7 @@ func (c *approvalsCommand) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	for _, u := range unread {
-		fmt.Fprintf(c.ErrOut, "Not read: %v. Approvals on these objects are not listed.\n", u)
+		fmt.Fprintf(c.ErrOut, "Not read: %v. Approvals on these objects are missing here.\n", u)
 	}
 	if c.outdated {
 		found = slices.DeleteFunc(found, func(g approvals.Given) bool { return g.Now == "" })
@@ -70,7 +70,7 @@ func (c *approvalsCommand) print(found []approvals.Given) error {
 		return err
 	}
 	if len(found) == 0 {
-		fmt.Fprintln(c.Out, "No approval was found that is not used up.")
+		fmt.Fprintln(c.Out, "No unused approvals found.")
 		return nil
 	}
 	w := printers.GetNewTabWriter(c.Out)
@@ -81,7 +81,7 @@ func (c *approvalsCommand) print(found []approvals.Given) error {
 			what = g.Kind
 		}
 		if g.Now != "" {
-			state = c.view.yellow("is ignored; to approve it again: " + g.Command)
+			state = c.view.yellow("ignored; to approve it again: " + g.Command)
 		}
 		fmt.Fprintf(w, "%s\t%s/%s\t%s\t%s\t%s\t%s\n", g.Namespace, g.Resource, g.Name, what, g.Mode, strings.Join(g.By, ", "), state)
 	}

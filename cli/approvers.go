@@ -25,8 +25,8 @@ func newApproversCommand(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "approvers", Short: "Show who may approve by RBAC, and who loses the right.", Args: noArgs,
 		Long: "Reads roles and bindings, and shows which subjects have the verb approve on claims, composite and managed resources: on the subresource " +
-			"approval, or on the resource itself, which --approver-rbac=true does not accept. Crossplane's RBAC manager gives the latter to all who may edit them. " +
-			"Run it before --approver-rbac changes.",
+			"approval, or on the resource itself, which does not count with --approver-rbac=true. Crossplane's RBAC manager grants the latter to all editors. " +
+			"Run it before you change --approver-rbac.",
 		Example: `  kubectl kausality approvers --lost
   kubectl kausality approvers -o wide`,
 		RunE: c.run,

@@ -4,6 +4,7 @@
 //   - inspect reads the cluster and answers what caused an object, what would
 //     happen to a change, what is pending and what is not protected.
 //   - annotate writes approvals, rejections, freezes and snoozes.
+//   - approvals lists approvals that are not used, and who may approve by RBAC.
 //   - preview renders a Composition for live composites.
 //
 // The package decides nothing about changes. It needs nothing in the cluster

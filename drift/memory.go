@@ -33,10 +33,16 @@ type Memory struct {
 	parents  map[owner]map[string]*remembered
 	ids      map[string]*remembered
 	// requesters of deletions that were refused, by id.
-	requesters map[string][]string
+	requesters map[string]requesters
 	begun      bool
 	// lost is called with each Drift that is gone, and of which what it holds is kept; nil where nothing is kept. It is set before the first.
 	lost func(*v1alpha1.Drift)
+}
+
+// requesters of a deletion, and the Namespace of its Drift.
+type requesters struct {
+	namespace string
+	users     []string
 }
 
 // begin to answer: the Drifts are read, or cannot be.
@@ -91,7 +97,7 @@ type remembered struct {
 // NewMemory returns a Memory that is empty.
 func NewMemory() *Memory {
 	return &Memory{children: map[child]map[string]*remembered{}, parents: map[owner]map[string]*remembered{}, ids: map[string]*remembered{},
-		requesters: map[string][]string{}}
+		requesters: map[string]requesters{}}
 }
 
 // Held of the child of a request, for its operation; nil for none. Of several values of one path, it is the last that was
@@ -137,31 +143,32 @@ func (m *Memory) Again(id string) bool {
 func (m *Memory) Requesters(id string) []string {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return m.requesters[id]
+	return m.requesters[id].users
 }
 
-// requested adds requesters of a deletion; the caller holds the lock.
-func (m *Memory) requested(id string, users ...string) {
+// addRequesters of a deletion, whose Drift has a Namespace; the caller holds the lock.
+func (m *Memory) addRequesters(namespace, id string, users ...string) {
 	have, known := m.requesters[id]
-	if !known && len(m.requesters) >= maxDetailed {
+	if !known && len(m.requesters) >= maxDetailed || known && have.namespace != namespace {
 		return
 	}
+	have.namespace = namespace
 	for _, u := range users {
-		have = requestersOf(have, u)
+		have.users = requestersOf(have.users, u)
 	}
-	if len(have) > 0 {
+	if len(have.users) > 0 {
 		m.requesters[id] = have
 	}
 }
 
-// unrequested forgets requesters of a deletion; the caller holds the lock.
-func (m *Memory) unrequested(id string) { delete(m.requesters, id) }
+// removeRequesters of a deletion; the caller holds the lock.
+func (m *Memory) removeRequesters(id string) { delete(m.requesters, id) }
 
 // Remember what a request was refused, until a Drift shows it and its end.
 func (m *Memory) Remember(r *admission.Report) {
 	if r.Requester != "" {
 		m.mu.Lock()
-		m.requested(r.Drift.ID, r.Requester)
+		m.addRequesters(identity.DriftNamespace(r.ParentRef.Namespace, r.Drift.Child.Namespace), r.Drift.ID, r.Requester)
 		m.mu.Unlock()
 	}
 	held := admission.HeldOf(r.Held)
@@ -227,7 +234,7 @@ func (m *Memory) OnUpdate(_, o any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if d.Status.Phase != v1alpha1.DriftResolved {
-		m.requested(d.Name, d.Status.Requesters...)
+		m.addRequesters(d.Namespace, d.Name, d.Status.Requesters...)
 		if d.Status.Held != nil {
 			e := entryOf(&d.Spec, admission.HeldOf(*d.Status.Held), lastSeen(d))
 			if e.stored = true; e.held != nil {
@@ -239,10 +246,10 @@ func (m *Memory) OnUpdate(_, o any) {
 		}
 		return
 	}
-	if !resolvedByUs(d) {
-		return // what another user resolves is held as before (KR-13-67)
+	if !resolvedByUs(d) || !m.knows(d) {
+		return // what another user resolves, or another Drift of that name, is held as before (KR-13-67)
 	}
-	m.unrequested(d.Name)
+	m.removeRequesters(d.Name)
 	// What this replica has just refused again is newer than the end of an earlier occurrence.
 	if e := m.ids[d.Name]; e != nil && (e.stored || !lastSeen(d).Before(e.seen.Truncate(time.Second))) {
 		m.forget(d.Name)
@@ -258,25 +265,41 @@ func (m *Memory) OnDelete(o any) {
 	if !ok {
 		return
 	}
-	if d.Status.Phase != v1alpha1.DriftResolved && m.lost != nil && m.keep(d.Name) {
+	if d.Status.Phase != v1alpha1.DriftResolved && m.lost != nil && m.keep(d) {
 		m.lost(d)
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.unrequested(d.Name)
+	if !m.knows(d) {
+		return
+	}
+	m.removeRequesters(d.Name)
 	if e := m.ids[d.Name]; e != nil && e.stored {
 		m.forget(d.Name)
 	}
 }
 
+// knows reports whether what is remembered under the id of a Drift is of its Namespace, or nothing is; the caller holds the lock. Ids are
+// unique, but Drifts that another user creates may have any name.
+func (m *Memory) knows(d *v1alpha1.Drift) bool {
+	if e := m.ids[d.Name]; e != nil {
+		return identity.DriftNamespace(e.namespace, e.child.namespace) == d.Namespace
+	}
+	r, is := m.requesters[d.Name]
+	return !is || r.namespace == d.Namespace
+}
+
 // keep what a Drift held that is gone; false where it held nothing.
-func (m *Memory) keep(id string) bool {
+func (m *Memory) keep(d *v1alpha1.Drift) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.ids[id]
+	if !m.knows(d) {
+		return false
+	}
+	e := m.ids[d.Name]
 	if e == nil {
-		return len(m.requesters[id]) > 0
+		return len(m.requesters[d.Name].users) > 0
 	}
 	kept := *e // readers may have it
 	kept.stored = false
@@ -288,7 +311,7 @@ func (m *Memory) keep(id string) bool {
 func (m *Memory) Forget(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.unrequested(id)
+	m.removeRequesters(id)
 	m.forget(id)
 }
 

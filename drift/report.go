@@ -38,11 +38,17 @@ const (
 func object(r *admission.Report) *v1alpha1.Drift {
 	d := &v1alpha1.Drift{Spec: r.Drift}
 	d.Name, d.Namespace = r.Drift.ID, identity.DriftNamespace(r.ParentRef.Namespace, r.Drift.Child.Namespace)
-	if p := r.ParentRef; p.UID != "" {
-		apiVersion, kind := p.ToAPIVersionAndKind()
-		d.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: p.Name, UID: p.UID}}
-	}
+	d.OwnerReferences = ownersOf(r.ParentRef)
 	return d
+}
+
+// ownersOf the Drifts of a parent; nil where it is not known.
+func ownersOf(p parent.Ref) []metav1.OwnerReference {
+	if p.UID == "" {
+		return nil
+	}
+	apiVersion, kind := p.ToAPIVersionAndKind()
+	return []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: p.Name, UID: p.UID}}
 }
 
 // boundedRequest is a request as a Drift has it; nil for nil.

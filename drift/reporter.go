@@ -333,7 +333,7 @@ func (r *Reporter) stored(ctx context.Context, i Item) (bool, error) {
 	return is, err
 }
 
-// createOrGet the Drift of an item. One that is resolved gets what describes this occurrence.
+// createOrGet the Drift of an item. One that is resolved, or that nothing is recorded in, gets what describes this occurrence.
 func (r *Reporter) createOrGet(ctx context.Context, i Item) (*v1alpha1.Drift, error) {
 	want := object(i.Report)
 	want.Spec.Request = boundedRequest(i.Request)
@@ -348,11 +348,12 @@ func (r *Reporter) createOrGet(ctx context.Context, i Item) (*v1alpha1.Drift, er
 	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(want), d); err != nil {
 		return nil, fmt.Errorf("cannot read drift: %w", err)
 	}
-	if d.Status.Phase != v1alpha1.DriftResolved || equality.Semantic.DeepEqual(d.Spec, want.Spec) {
+	recorded := d.Status.Phase != v1alpha1.DriftResolved && d.Status.Phase != ""
+	if recorded || equality.Semantic.DeepEqual(d.Spec, want.Spec) {
 		return d, nil
 	}
 	before := d.DeepCopy()
-	d.Spec = want.Spec
+	d.Spec, d.OwnerReferences = want.Spec, want.OwnerReferences
 	if err := r.Client.Patch(ctx, d, client.MergeFrom(before)); err != nil {
 		return nil, fmt.Errorf("cannot describe the new occurrence of a drift: %w", err)
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// restoreCapacity bounds the Drifts that wait to be restored; of others, what they hold is kept by this process alone.
+	// restoreCapacity bounds the queue; what further Drifts hold is kept in the memory of this process alone.
 	restoreCapacity = 1000
 	// restoreAgain is when a Drift is tried again that cannot be restored.
 	restoreAgain = 10 * time.Second
@@ -38,7 +38,7 @@ type restorer struct {
 	queue   *queue[lost]
 }
 
-// lost Drift, and since when it is.
+// lost is a Drift that was deleted, and when.
 type lost struct {
 	*v1alpha1.Drift
 	at time.Time
@@ -61,14 +61,21 @@ func (r *restorer) Start(ctx context.Context) error { return r.queue.Start(ctx) 
 // NeedLeaderElection is false.
 func (*restorer) NeedLeaderElection() bool { return false }
 
-// handle a Drift that is gone. One that cannot be restored is tried again for a while; then this process alone holds what it held.
+// handle a Drift that is gone. One that cannot be restored is tried again for a while; then this process alone holds what it held. A replica
+// that does not lead tries again for as long: it may lead by then.
 func (r *restorer) handle(ctx context.Context, d lost) error {
 	err := r.restoreOne(ctx, d.Drift)
 	if err != nil && ctx.Err() == nil && clock.Since(d.at) < retryFor {
 		r.queue.later(d.Name, d, restoreAgain)
 	}
+	if errors.Is(err, errFollower) {
+		return nil
+	}
 	return err
 }
+
+// errFollower is why a replica that does not lead restores nothing.
+var errFollower = errors.New("another replica restores it")
 
 func (r *restorer) restoreOne(ctx context.Context, d *v1alpha1.Drift) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
@@ -83,7 +90,7 @@ func (r *restorer) restoreOne(ctx context.Context, d *v1alpha1.Drift) error {
 	select {
 	case <-r.elected:
 	default:
-		return nil
+		return errFollower
 	}
 	err := r.restore(ctx, d)
 	if kerrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || kerrors.IsNotFound(err) {
@@ -112,19 +119,26 @@ func (r *restorer) over(ctx context.Context, d *v1alpha1.Drift) (bool, error) {
 	return false, nil
 }
 
-// restore a Drift that was deleted although it is not over (KR-13-67). What its destinations know of it stays.
+// restore a Drift that was deleted although it is not over (KR-13-67). What its destinations know of it stays. Where it occurred again
+// meanwhile, what was recorded then counts.
 func (r *restorer) restore(ctx context.Context, lost *v1alpha1.Drift) error {
 	d := &v1alpha1.Drift{Spec: *lost.Spec.DeepCopy()}
-	d.Name, d.Namespace, d.OwnerReferences = lost.Name, lost.Namespace, lost.OwnerReferences
-	if err := r.client.Create(ctx, d); err != nil {
-		if kerrors.IsAlreadyExists(err) { // it occurred again
-			return nil
+	d.Name, d.Namespace, d.OwnerReferences = lost.Name, lost.Namespace, ownersOf(identity.Ref(lost.Spec.Parent))
+	err := r.client.Create(ctx, d)
+	if kerrors.IsAlreadyExists(err) { // this process may have created it, and not written its status
+		if err = r.client.Get(ctx, client.ObjectKeyFromObject(lost), d); kerrors.IsNotFound(err) {
+			return errors.New("cannot restore a drift: it was deleted again")
 		}
+	}
+	switch {
+	case err != nil:
 		return fmt.Errorf("cannot restore a drift: %w", err)
+	case d.Status.Phase != "":
+		return nil
 	}
 	before := d.DeepCopy()
 	d.Status = *lost.Status.DeepCopy()
-	if err := r.client.Status().Patch(ctx, d, client.MergeFrom(before)); err != nil {
+	if err := r.client.Status().Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("cannot restore the status of a drift: %w", err)
 	}
 	return nil

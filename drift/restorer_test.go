@@ -63,6 +63,9 @@ func TestRestorer(t *testing.T) {
 			}
 			m := NewMemory()
 			r := &restorer{states: tc.objects, client: c, memory: m, elected: elected}
+			var err error
+			r.queue, err = newQueue("restorer-"+name, 1, 1, logr.Discard(), r.handle)
+			require.NoError(t, err)
 			m.lost = func(d *v1alpha1.Drift) { assert.NoError(t, r.handle(t.Context(), lost{d, clock.Now()})) }
 			d := stored("a", 0, heldPath("spec.x", "1", 3))
 			d.Status.Requesters, d.Status.Count = []string{"anna"}, 7
@@ -74,8 +77,13 @@ func TestRestorer(t *testing.T) {
 			m.OnDelete(d)
 			assert.Equal(t, tc.held, m.Held(update("u")) != nil, tc.reason)
 			assert.Equal(t, tc.held, len(m.Requesters("a")) > 0, tc.reason)
+			waits := 0
+			if tc.follower {
+				waits = 1 // it may lead later
+			}
+			assert.Equal(t, waits, r.queue.len(), tc.reason)
 			got := &v1alpha1.Drift{}
-			err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "a"}, got)
+			err = c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "a"}, got)
 			if !tc.restored {
 				assert.Error(t, err, tc.reason)
 				return
@@ -108,6 +116,53 @@ func TestRestorerTriesAgain(t *testing.T) {
 	r.queue.take("a")
 	assert.Error(t, r.handle(t.Context(), lost{d, clock.Now().Add(-retryFor)}))
 	assert.Zero(t, r.queue.len(), "but not for ever")
+}
+
+// A Drift whose status could not be restored with it gets it later, and one that occurred again keeps its own (KR-13-67).
+func TestRestorerOfAStatus(t *testing.T) {
+	fails := true
+	patch := func(ctx context.Context, w client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+		if fails {
+			fails = false
+			return errors.New("timeout")
+		}
+		return w.SubResource(sub).Patch(ctx, o, p, opts...)
+	}
+	c := driftClient(t, interceptor.Funcs{SubResourcePatch: patch})
+	r := &restorer{client: c}
+	d := stored("a", 0, heldPath("spec.x", "1", 3))
+	get := func() v1alpha1.DriftStatus {
+		got := &v1alpha1.Drift{}
+		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(d), got))
+		return got.Status
+	}
+	assert.ErrorContains(t, r.restore(t.Context(), d), "timeout")
+	assert.Empty(t, get().Phase)
+	require.NoError(t, r.restore(t.Context(), d))
+	assert.Equal(t, d.Status, get())
+	d.Status.Count = 99
+	require.NoError(t, r.restore(t.Context(), d))
+	assert.NotEqual(t, d.Status.Count, get().Count, "what was recorded since counts")
+}
+
+// A Drift of that name in another Namespace ends nothing (KR-13-67).
+func TestDriftOfAnotherNamespace(t *testing.T) {
+	d := stored("a", 0, heldPath("spec.x", "1", 3))
+	d.Status.Requesters = []string{"anna"}
+	fake := d.DeepCopy()
+	fake.Namespace = "default"
+	for name, end := range map[string]func(*Memory){
+		"Resolved": func(m *Memory) { m.OnUpdate(nil, resolvedDrift(fake)) },
+		"Deleted":  func(m *Memory) { m.OnDelete(resolvedDrift(fake)) },
+		"Lost":     func(m *Memory) { m.OnDelete(fake) },
+	} {
+		m := NewMemory()
+		m.lost = func(*v1alpha1.Drift) { t.Errorf("%s: it is restored", name) }
+		m.OnAdd(d, true)
+		end(m)
+		assert.NotNil(t, m.Held(update("u")), name)
+		assert.Equal(t, []string{"anna"}, m.Requesters("a"), name)
+	}
 }
 
 // What another user resolves in the Drift alone is held as before (KR-13-67).

@@ -52,7 +52,7 @@ func beyondBounds(drifts []v1alpha1.Drift, now time.Time) (remove []*v1alpha1.Dr
 	return remove, supersede
 }
 
-// superseded Drifts of one child, by others that are newer; by has all of them.
+// superseded Drifts of one child, by others that are newer; by has all open Drifts of the child.
 type superseded struct{ drifts, by []*v1alpha1.Drift }
 
 // holder is the newest Drift of the child, and what it is to hold in place of those that are superseded: the whole child (KR-13-67). nil where

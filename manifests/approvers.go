@@ -1,6 +1,8 @@
 package manifests
 
 import (
+	"slices"
+
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -24,6 +26,9 @@ const decides = `[` + annotationsNow + `].exists(now,
   now.exists(k, (k in ` + decisionKeys + ` || k.startsWith(` + approvePrefix + `)) && !(k in was && was[k] == now[k])) ||
   was.exists(k, (k in ` + decisionKeys + ` || k.startsWith(` + approvePrefix + `)) && !(k in now)))))`
 
+// namespaces are not sent to the webhook, and their mode and freeze are about all objects in them.
+var namespaces = group{resources: []string{"namespaces"}}
+
 // approverPolicy requires the verb approve of users whose annotations the webhook does not judge, because it does not answer or the
 // policy is suspended: what is decided then counts afterwards (KR-12-14). Controllers copy annotations from an owner or a Claim, and could
 // not finish their work if they might not. While the webhook answers, it has decided before.
@@ -32,7 +37,7 @@ func approverPolicy(in *input) *admissionregistrationv1.ValidatingAdmissionPolic
 		TypeMeta: policyType, ObjectMeta: meta(approverProtection),
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 			FailurePolicy:    new(admissionregistrationv1.Fail),
-			MatchConstraints: constraints(in.groups, admissionregistrationv1.Create, admissionregistrationv1.Update),
+			MatchConstraints: constraints(append(slices.Clone(in.groups), namespaces), admissionregistrationv1.Create, admissionregistrationv1.Update),
 			MatchConditions: []admissionregistrationv1.MatchCondition{
 				{Name: "decides", Expression: decides + " &&\n" + notOwnWrite(in.components())},
 			},
@@ -41,8 +46,8 @@ func approverPolicy(in *input) *admissionregistrationv1.ValidatingAdmissionPolic
   has(o.spec) && has(o.spec.claimRef))`}},
 			Validations: []admissionregistrationv1.Validation{{
 				Expression: "variables.copies || " + mayApprove(in.approval),
-				Message: "approvals, rejections, freezes and the other decisions in annotations of kausality.io need the verb approve on the subresource approval " +
-					"of the object; a user who has it can make the change",
+				Message: "changing approvals, rejections, freezes and the other decisions in kausality.io annotations requires the verb approve on the subresource " +
+					"approval of the object; a user who has it can make the change",
 				Reason: new(metav1.StatusReasonForbidden),
 			}},
 		},

@@ -3,6 +3,7 @@ package manifests
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,6 +87,16 @@ func TestApproversWhileNothingIsJudged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, tc.refused, refusesDecision(t, tc.by, tc.was, tc.is)) })
 	}
+}
+
+// The decisions of a Namespace are about all objects in it, and no webhook is called for them (KR-12-14).
+func TestApproversOfNamespaces(t *testing.T) {
+	for _, r := range approverPolicy(&input{}).Spec.MatchConstraints.ResourceRules {
+		if slices.Equal(r.APIGroups, []string{""}) && slices.Equal(r.Resources, []string{"namespaces"}) {
+			return
+		}
+	}
+	t.Error("the policy does not match Namespaces")
 }
 
 // refusesDecision reports whether the policy refuses a write; was is nil for a creation.

@@ -2,7 +2,9 @@
 // Kausality's webhook: the CRDs, access for webhook, gate and policy controller,
 // the webhook configuration, and ValidatingAdmissionPolicies, which hold while the
 // webhook is down, too: that no external resource is orphaned, that system
-// annotations are not forged, and who sets the mode of a Namespace.
+// annotations are not forged, that decisions take the right to approve, that
+// only Kausality writes Drifts, that no policy is written around an ApprovalRule,
+// and which mode a Namespace has.
 //
 // It decides which requests reach the webhook at all (rules and match
 // conditions), from the resources or the policies it is given, and refuses

@@ -12,35 +12,35 @@ import (
 
 const driftProtection = "kausality-drift-protection"
 
-// driftKeepers are the users beside Kausality's own components who delete Drifts with what they are about, or with their Namespace.
-var driftKeepers = []string{
+// cascadingDeleters delete Drifts with what they are about, or with their Namespace.
+var cascadingDeleters = []string{
 	"system:serviceaccount:kube-system:generic-garbage-collector", "system:serviceaccount:kube-system:namespace-controller",
 	"system:kube-controller-manager",
 }
 
-// driftPolicy requires the right to approve of users who delete or resolve Drifts, or change what they are about (KR-13-67). It needs no
-// webhook.
+// driftPolicy keeps what Drifts show to Kausality: users write none of it, and need the right to approve to create or delete one (KR-13-67). It
+// needs no webhook.
 func driftPolicy(components []string) *admissionregistrationv1.ValidatingAdmissionPolicy {
-	rule := entry{}.rule(group{name: v1alpha1.Group, resources: []string{v1alpha1.ResourceDrifts, v1alpha1.ResourceDrifts + "/status"}}, "",
-		admissionregistrationv1.Update, admissionregistrationv1.Delete)
-	right := rightTo(facts.ApproverRBACOn, `authorizer.group("`+v1alpha1.Group+`").resource("`+v1alpha1.ResourceDrifts+`")`,
-		requested)
+	drifts := []group{{name: v1alpha1.Group, resources: []string{v1alpha1.ResourceDrifts}}}
 	return &admissionregistrationv1.ValidatingAdmissionPolicy{
 		TypeMeta: policyType, ObjectMeta: meta(driftProtection),
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 			FailurePolicy: new(admissionregistrationv1.Fail),
-			MatchConstraints: &admissionregistrationv1.MatchResources{
-				MatchPolicy: new(admissionregistrationv1.Equivalent), ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule}},
-			},
-			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "others-change-what-is-held",
+			MatchConstraints: withStatuses(constraints(drifts, admissionregistrationv1.Create, admissionregistrationv1.Update,
+				admissionregistrationv1.Delete), drifts),
+			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "changed-by-other-user",
 				Expression: others(components) + ` &&
-(request.operation == "DELETE" || has(request.subResource) && request.subResource == "status" || object.spec != oldObject.spec ||
+(request.operation != "UPDATE" || has(request.subResource) && request.subResource == "status" || object.spec != oldObject.spec ||
   (has(object.metadata.ownerReferences) ? object.metadata.ownerReferences : []) !=
   (has(oldObject.metadata.ownerReferences) ? oldObject.metadata.ownerReferences : []))`}},
 			Validations: []admissionregistrationv1.Validation{{
-				Expression: right,
-				Message: "Kausality alone writes Drifts, and deletes those that are over: to let the change pass, approve it; to delete a Drift takes the verb approve " +
-					"on drifts/approval, and forgets nothing of what is held",
+				Expression: `request.operation != "UPDATE"`,
+				Message:    "only Kausality may change the spec, status and owners of Drifts; to let the change pass that a Drift shows, approve it",
+				Reason:     new(metav1.StatusReasonForbidden),
+			}, {
+				Expression: `request.operation == "UPDATE" || ` + mayApprove(facts.ApproverRBACOn),
+				Message: "only Kausality creates and deletes Drifts: another user needs the verb approve on drifts/approval, and a Drift that is deleted comes back " +
+					"while its change is held; to let the change pass, approve it",
 				Reason: new(metav1.StatusReasonForbidden),
 			}},
 		},
@@ -50,7 +50,7 @@ func driftPolicy(components []string) *admissionregistrationv1.ValidatingAdmissi
 // others is an expression that is true for users that are neither Kausality's components nor carry out the deletions of other users.
 func others(components []string) string {
 	return `!request.userInfo.username.startsWith("` + serviceAccountPrefix + Namespace + `:kausality-") &&
-!(request.userInfo.username in ` + list(slices.Concat(driftKeepers, components)) + `)`
+!(request.userInfo.username in ` + list(slices.Concat(cascadingDeleters, components)) + `)`
 }
 
 func driftBinding() *admissionregistrationv1.ValidatingAdmissionPolicyBinding {

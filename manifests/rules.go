@@ -10,16 +10,16 @@ import (
 
 const ruleProtection = "kausality-rule-protection"
 
-// lettingPass are the resources whose objects let changes pass without the votes that ApprovalRules require.
-var lettingPass = []string{
+// bypassResources are the resources whose objects let changes pass without the votes that ApprovalRules require.
+var bypassResources = []string{
 	v1alpha1.ResourceApprovalPolicies, v1alpha1.ResourceClusterApprovalPolicies, v1alpha1.ResourceUpgradeAllowances,
 	v1alpha1.ResourceAllowancePolicies, v1alpha1.ResourceKausalities,
 }
 
 // rulePolicy requires the right to approve of users who write policies, where there is an ApprovalRule: of a Namespace, where one may be
-// about it (KR-14-60). A name with a pattern may be about each. It needs no webhook.
+// about it (KR-14-60). A pattern counts as matching every Namespace. It needs no webhook.
 func rulePolicy(components []string) *admissionregistrationv1.ValidatingAdmissionPolicy {
-	rule := entry{}.rule(group{name: v1alpha1.Group, resources: lettingPass}, "",
+	rule := entry{}.rule(group{name: v1alpha1.Group, resources: bypassResources}, "",
 		admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete)
 	return &admissionregistrationv1.ValidatingAdmissionPolicy{
 		TypeMeta: policyType, ObjectMeta: meta(ruleProtection),
@@ -29,14 +29,14 @@ func rulePolicy(components []string) *admissionregistrationv1.ValidatingAdmissio
 			MatchConstraints: &admissionregistrationv1.MatchResources{
 				MatchPolicy: new(admissionregistrationv1.Equivalent), ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule}},
 			},
-			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "others-change-what-a-policy-allows",
+			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "policy-changed-by-other-user",
 				Expression: others(components) + ` &&
 (request.operation != "UPDATE" || object.spec != oldObject.spec)`}},
 			Validations: []admissionregistrationv1.Validation{{
 				Expression: `(has(request.namespace) && request.namespace != "" && has(params.spec.match.namespaces) &&
   !params.spec.match.namespaces.exists(n, n == "" || n == request.namespace || n.contains("*") || n.contains("?"))) || ` + mayApprove(facts.ApproverRBACOn),
-				Message: "where ApprovalRules require votes, a policy that lets changes pass without them takes the verb approve on its subresource approval; " +
-					"a user who has it can write it",
+				Message: "where ApprovalRules require votes, writing a policy that lets changes pass without them requires the verb approve on its subresource " +
+					"approval; a user who has it can write the policy",
 				Reason: new(metav1.StatusReasonForbidden),
 			}},
 		},

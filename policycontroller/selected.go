@@ -48,7 +48,7 @@ func (c *Controller) selecting(keys sets.Set[string], s *metav1.LabelSelector, k
 		more.Insert(r.Key)
 	}
 	if keys.Union(more).Len() > maxSelectedBy {
-		c.Log.Info("Objects are selected by too many labels: changes of those of this one need no approval", kind, name)
+		c.Log.Info("Too many label keys in selectors: changes of those that this object selects by need no approval", kind, name)
 		return
 	}
 	keys.Insert(more.UnsortedList()...)

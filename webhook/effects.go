@@ -122,16 +122,16 @@ func (h *Handler) ofController(req *admission.Request) bool {
 	if role == parent.RoleNone || h.Evaluator.World.MayControl(user, role) {
 		return true
 	}
-	if _, logged := h.strangers.Get(user.Name); user.IsMachine() && !logged {
-		h.strangers.Add(user.Name, true, strangerAgain)
-		h.Log.Info("a user outside of --controller-namespaces writes statuses, and is not taken for a controller; if it is a provider, add its namespace",
+	if _, logged := h.unrecognized.Get(user.Name); user.IsMachine() && !logged {
+		h.unrecognized.Add(user.Name, true, unrecognizedAgain)
+		h.Log.Info("Ignoring the status write of a user that may not be a controller; the Namespace of a provider must be in --controller-namespaces",
 			"user", user.Name, "kind", req.Kind.Kind, "namespace", req.Namespace, "name", req.Name)
 	}
 	return false
 }
 
 const (
-	// maxStrangers are remembered, so that each is logged once in strangerAgain.
-	maxStrangers  = 256
-	strangerAgain = 24 * time.Hour
+	// maxUnrecognized are remembered, so that each is logged once in unrecognizedAgain.
+	maxUnrecognized   = 256
+	unrecognizedAgain = 24 * time.Hour
 )

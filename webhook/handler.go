@@ -54,8 +54,8 @@ type Handler struct {
 	orphans *orphans.Marks
 	// builds find out whether our function is a step of a composite; nil where that is unknown.
 	builds *builds.Builds
-	// strangers are users that wrote statuses and may be no controllers, by name; needed where statuses are reviewed.
-	strangers *utilcache.LRUExpireCache
+	// unrecognized are users that wrote statuses and may be no controllers, by name; needed where statuses are reviewed.
+	unrecognized *utilcache.LRUExpireCache
 	// StatusReviewed is called with each request that would write a status; nil for nothing.
 	StatusReviewed func(*admission.Request)
 }

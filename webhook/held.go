@@ -21,9 +21,8 @@ const (
 	belowDepth, belowObjects = 3, 512
 )
 
-// remember what a request was refused as drift, and who requested a deletion that was refused, from now on and before its Drift is stored:
-// the intent of a user may be
-// next (KR-05-66). Only what is about a stored object is remembered (KR-13-22), which costs a read for each new difference;
+// remember what was refused as drift, and who requested a deletion that was refused, before the Drift is stored: the next request may
+// be an intent (KR-05-66). Only what is about a stored object is remembered (KR-13-22), which costs a read for each new difference;
 // without it, the Drift alone is.
 func (h *Handler) remember(ctx context.Context, req *admission.Request, r *admission.Report) {
 	if h.Held == nil || r == nil || r.Requester == "" && (len(r.Held.Drift) == 0 || h.Held.Again(r.Drift.ID)) {

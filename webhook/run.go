@@ -242,7 +242,7 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, beat *cluster.
 		Evaluator: evaluator,
 		Cluster:   c, Policies: policies, Reporter: reporter, Memory: memory, Kinds: schemas, StatusReviewed: s.StatusReviewed, Log: o.Log.WithName("admission"),
 		Records: o.Records, Held: held, orphans: orphans.New(c, o.Log.WithName("orphans")), builds: of,
-		strangers: utilcache.NewLRUExpireCache(maxStrangers),
+		unrecognized: utilcache.NewLRUExpireCache(maxUnrecognized),
 	}, s, nil
 }
 

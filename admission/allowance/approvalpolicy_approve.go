@@ -20,6 +20,8 @@ type ExceptionQuery struct {
 	Groups []string
 	// OtherActor: the user is not the parent's controller.
 	OtherActor bool
+	// Ruled: an ApprovalRule is about the change.
+	Ruled bool
 	// Child as it is before the change; its name is empty where it is yet to be
 	// generated.
 	Child v1alpha1.ClaimChild
@@ -77,11 +79,18 @@ func (s *Set) Excepted(ctx context.Context, q ExceptionQuery) (found *Excepted, 
 	return fresh, warnings
 }
 
+// reaches reports whether the policy's Namespace lets it approve the change. Where an ApprovalRule is about that, who may write a policy in
+// another Namespace needs none of the rights that the rule requires (KR-14-60).
+func (e *Exception) reaches(q *ExceptionQuery) bool {
+	at := q.Child.Namespace
+	return e.covers(q.User, at) && (!q.OtherActor || e.admits(at)) && (!q.Ruled || e.Namespace == "" || e.Namespace == at)
+}
+
 // excepts returns the first rule that approves the drift. A rule that this request has already claimed takes
 // precedence over a rule that would need a new claim, so that a retry uses no second one. warnings name rules with
 // expressions that failed: they approve nothing.
 func (e *Exception) excepts(ctx context.Context, q *ExceptionQuery) (found *Excepted, warnings []string) {
-	if !e.speaksFor(q.User, q.Groups) || !e.covers(q.User, q.Child.Namespace) || q.OtherActor && !e.admits(q.Child.Namespace) {
+	if !e.speaksFor(q.User, q.Groups) || !e.reaches(q) {
 		return nil, nil
 	}
 	if q.Input != nil {

@@ -107,11 +107,11 @@ func TestLacks(t *testing.T) {
 			want: "1 of 2 approvals (anna); needs 1 more of group dba, not hans or zoe" + production},
 		"Requester": {spec: two, votes: []v1alpha1.Vote{vote("anna", "dba"), requester}, want: "1 of 2 approvals (anna); needs 1 more of group dba" + production},
 		"UnknownAuthor": {spec: two, votes: []v1alpha1.Vote{vote("anna", "dba")}, authors: []string{"hans", "", "system:serviceaccount:ci:ci"},
-			want: "1 of 2 approvals (anna); needs 1 more of group dba, not hans (an author is not known, " +
-				"who acted as system:serviceaccount:ci:ci is not known)" + production},
+			want: "1 of 2 approvals (anna); needs 1 more of group dba, not hans (one author is unknown, " +
+				"the user behind system:serviceaccount:ci:ci is unknown)" + production},
 		"UnknownAuthorIgnored": {spec: two, votes: []v1alpha1.Vote{vote("anna", "dba"), vote("bob", "dba")}, authors: []string{""}},
 		"UnknownAuthorRefused": {spec: refusing, votes: []v1alpha1.Vote{vote("anna", "dba")}, authors: []string{""},
-			want: "votes do not count where an author of the change is not known by name: an author is not known" + production},
+			want: "votes do not count, since an author of the change is not known by name: one author is unknown" + production},
 		"KnownAuthor": {spec: refusing, votes: []v1alpha1.Vote{vote("anna", "dba")}, authors: []string{"hans"}},
 		"Agent":       {spec: two, votes: []v1alpha1.Vote{vote("anna", "dba"), agent}, want: "1 of 2 approvals (anna); needs 1 more of group dba" + production},
 		"Machine": {spec: two, votes: []v1alpha1.Vote{vote("system:serviceaccount:ci:ci", "dba")},

@@ -123,7 +123,7 @@ func (r *Rule) lacks(votes []v1alpha1.Vote, authors []string, now time.Time) []s
 func (q *requirement) lacks(votes []v1alpha1.Vote, authors []string) string {
 	authors, unknown := known(authors)
 	if q.refuses && len(unknown) > 0 {
-		return "votes do not count where an author of the change is not known by name: " + strings.Join(unknown, ", ")
+		return "votes do not count, since an author of the change is not known by name: " + strings.Join(unknown, ", ")
 	}
 	var counted []string
 	for _, v := range votes {
@@ -162,9 +162,9 @@ func known(authors []string) (names, unknown []string) {
 	for _, a := range authors {
 		switch {
 		case a == "":
-			unknown = append(unknown, "an author is not known")
+			unknown = append(unknown, "one author is unknown")
 		case strings.HasPrefix(a, "system:"):
-			unknown = append(unknown, "who acted as "+a+" is not known")
+			unknown = append(unknown, "the user behind "+a+" is unknown")
 		default:
 			names = append(names, a)
 		}

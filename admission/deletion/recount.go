@@ -34,7 +34,7 @@ func (ev *decider) recount(root *parent.State, below []*parent.State) (outcome.V
 		if poll == nil {
 			continue
 		}
-		met := slices.ContainsFunc([]*parent.State{mr, root, above}, func(h *parent.State) bool {
+		met := slices.ContainsFunc(append(upTo(ev, root, mr), root, above), func(h *parent.State) bool {
 			intent, _ := trace.Intent(h)
 			q := approval.Query{Digests: []string{gate.Digest}, Intent: intent.Generation, Lacks: poll.Lacks()}
 			return approval.ParseAt(h.Annotations, ev.Req.Time).Lacking(q) == ""
@@ -46,9 +46,25 @@ func (ev *decider) recount(root *parent.State, below []*parent.State) (outcome.V
 		if root.UID == mr.UID {
 			holder = above
 		}
-		j := judge(ev.Facts, holder, root, "who requests it does not approve it as well")
+		j := judge(ev.Facts, holder, root, "the user who requests it cannot approve it as well")
 		j.id, j.exact, j.blocked, j.mode, j.cached = gate.Digest, true, []*parent.State{mr}, ev.Mode, cached
 		return ev.blockedDeletion(j)
 	}
 	return outcome.Verdict{}, Finding{}
+}
+
+// maxBetween bounds the composites between a managed resource and a root.
+const maxBetween = 8
+
+// upTo returns a managed resource and the composites between it and a root, on each of which users may vote.
+func upTo(ev *decider, root, mr *parent.State) []*parent.State {
+	out := []*parent.State{mr}
+	for at := mr; at.Parent.Name != "" && at.UID != root.UID && len(out) < maxBetween; {
+		p, err := ev.World.Parent(ev.ctx, at.Parent, false)
+		if err != nil {
+			break // votes that cannot be read do not count
+		}
+		out, at = append(out, p), p
+	}
+	return out
 }

@@ -31,7 +31,7 @@ func WouldOrphan(mr *parent.State) string {
 		!mask.Gives(author, v1alpha1.VerbDelete), orphans(mr, author):
 		return ""
 	case paused:
-		return "it is paused with managementPolicies: [], and once it goes on, its external resource would be deleted or left behind"
+		return "it is paused by managementPolicies: []; once it is resumed, its provider would delete or orphan the external resource"
 	case !mask.Gives(mr.ManagementPolicies, v1alpha1.VerbDelete):
 		return "its gate is closed, the external resource would be left behind"
 	case mr.Copied:

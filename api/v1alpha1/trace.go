@@ -136,7 +136,7 @@ type Vote struct {
 	OnBehalfOf string `json:"onBehalfOf,omitempty"`
 	// BreakGlass is the reason for which the user approves alone; empty for an ordinary vote.
 	BreakGlass string `json:"breakGlass,omitempty"`
-	// Author: the user had requested the deletion before the vote, which does not count where a rule has notAuthors.
+	// Author: the user had requested the deletion before the vote. Such a vote does not count where a rule has notAuthors.
 	Author bool `json:"author,omitempty"`
 }
 
@@ -148,5 +148,5 @@ type Initiator struct {
 	Generation int64 `json:"generation"`
 }
 
-// MaxInitiators is how many users the authors annotation has, the last ones.
+// MaxInitiators bounds the users in the authors annotation; the oldest are dropped.
 const MaxInitiators = 16

@@ -54,7 +54,7 @@ func controllerCommand() *cobra.Command {
 	fl.StringVar(&service, "webhook-service", "", "Service by which the API server reaches the webhook: NAMESPACE/NAME or NAMESPACE/NAME:PORT.")
 	fl.StringVar(&o.Manifests.WebhookURL, "webhook-url", "", "https://HOST:PORT where the webhook listens, instead of --webhook-service.")
 	fl.Int32Var(&o.Manifests.TimeoutSeconds, "webhook-timeout", manifests.DefaultTimeoutSeconds, webhookTimeoutHelp)
-	addApproverRBAC(fl, &o.Manifests.ApproverRBAC, "for approvals and the like also while no webhook is called")
+	addApproverRBAC(fl, &o.Manifests.ApproverRBAC, "to change approvals and other decisions, also while the webhook is not called")
 	fl.StringArrayVar(&o.Manifests.ComponentUsers, "component-user", nil, "User that webhook or gate run as where it is not their own ServiceAccount; repeatable.")
 	fl.StringVar(&o.Namespace, "secret-namespace", manifests.Namespace, "Namespace of the Secrets with the certificates.")
 	fl.StringVar(&o.CertSecret, "cert-secret", "kausality-webhook-tls", "Secret with the webhook's serving certificate.")

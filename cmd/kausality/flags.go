@@ -241,13 +241,13 @@ func (f *admissionFlags) add(cmd *cobra.Command) {
 	fl.Var(until, "expect-until", "How long changes are expected after an intent: "+until.List()+".")
 	code := choice.One(&f.composedCode, "422", "422", "403")
 	fl.Var(code, "composed-refusal-status", "HTTP status of refusals to Crossplane's apply of composed resources: "+code.List()+".")
-	addApproverRBAC(fl, &f.approverRBAC, "to set approvals, rejections, freeze, snooze and mode")
+	addApproverRBAC(fl, &f.approverRBAC, "to change approvals, rejections, freeze, snooze, mode, deletion and parent")
 	fl.StringVar(&f.users, "controller-users", "", "Regular expression of further user names that may be an object's own controller.")
 	fl.StringSliceVar(&f.namespaces, "controller-namespaces", []string{subject.DefaultControllerNamespace},
 		"Namespaces whose ServiceAccounts may be controllers of composites, Claims and managed resources.")
 }
 
-// addApproverRBAC adds --approver-rbac; what for completes its help.
+// addApproverRBAC adds --approver-rbac; whatFor completes its help.
 func addApproverRBAC(fl *pflag.FlagSet, to *admission.ApproverRBAC, whatFor string) {
 	values := choice.One(to, admission.ApproverRBACOff, admission.ApproverRBACOff,
 		admission.ApproverRBACOn+" (on the subresource approval)", admission.ApproverRBACResource+" (on that or, with a warning, on the resource itself)")
@@ -267,7 +267,7 @@ func (f *admissionFlags) controllers() (subject.Eligible, error) {
 	e := subject.Eligible{Namespaces: f.namespaces}
 	for _, n := range f.namespaces {
 		if errs := validation.IsDNS1123Label(n); len(errs) > 0 {
-			return e, usageError{fmt.Errorf("--controller-namespaces: %q is no name of a Namespace: %s", n, errs[0])}
+			return e, usageError{fmt.Errorf("--controller-namespaces: %q is not a valid name of a Namespace: %s", n, errs[0])}
 		}
 	}
 	if f.users == "" {

@@ -76,8 +76,8 @@ func approvals(t *testing.T) {
 	r := the.pipe(t, "approvals", "--outdated")
 	r.has(t, 0, "xdatabases.example.org/orders")
 	assert.Contains(t, words(r.out), "xdatabases.example.org/orders "+identity.DeletionID(s, s)+" once")
-	assert.Contains(t, r.out, "is ignored; to approve it again: kubectl annotate -n default xdatabases.example.org orders kausality.io/approve-")
+	assert.Contains(t, r.out, "ignored; to approve it again: kubectl annotate -n default xdatabases.example.org orders kausality.io/approve-")
 	assert.Contains(t, r.out, "hans@example.com")
 	require.NoError(t, the.Annotate(t.Context(), story.Hans, story.XDatabases, "orders", key, nil))
-	the.pipe(t, "approvals", "--outdated").has(t, 0, "No approval was found that is not used up.")
+	the.pipe(t, "approvals", "--outdated").has(t, 0, "No unused approvals found.")
 }
