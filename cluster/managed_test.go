@@ -33,3 +33,14 @@ func TestOwned(t *testing.T) {
 		t.Errorf("of a Claim, which is referenced without its UID: -want, +got:\n%s", diff)
 	}
 }
+
+// A list that a deletion covers is read again once another one joins, without a change of the composite (KR-13-64).
+func TestSumOfWhatIsBelow(t *testing.T) {
+	a := parent.Ref{GroupVersionKind: shopDB, Namespace: "shop", Name: "a"}
+	b := parent.Ref{GroupVersionKind: shopDB, Namespace: "shop", Name: "b"}
+	again := a
+	again.UID, again.Version = "u", "v9"
+	require.Equal(t, sumOf([]parent.Ref{a, b}), sumOf([]parent.Ref{b, again}))
+	require.NotEqual(t, sumOf([]parent.Ref{a}), sumOf([]parent.Ref{a, b}))
+	require.NotEqual(t, sumOf([]parent.Ref{a}), sumOf([]parent.Ref{b}))
+}

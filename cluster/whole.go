@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"hash/fnv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -21,17 +22,29 @@ const (
 	wholeTTL = time.Minute
 )
 
-// wholeOf a version of a composite or Claim: an approval is a change of it.
+// wholeOf a version of a composite or Claim, since an approval is a change of it, with what is directly below: one that
+// joins need not change it.
 type wholeOf struct {
 	uid     types.UID
 	version string
+	below   uint64
+}
+
+// sumOf references, in any order.
+func sumOf(refs []parent.Ref) (sum uint64) {
+	for _, r := range refs {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(r.Kind + "." + r.Group + "/" + r.Namespace + "/" + r.Name)) // never fails
+		sum += h.Sum64()
+	}
+	return sum
 }
 
 func newWholes() *wholes { return &wholes{utilcache.NewLRUExpireCache(maxWholes)} }
 
 // whole is what the deletion of a composite or Claim deletes; false where it cannot be read, and no approval of it counts.
 func (c *Cluster) whole(ctx context.Context, root *parent.State) (identity.Whole, bool) {
-	key := wholeOf{root.UID, root.ResourceVersion}
+	key := wholeOf{root.UID, root.ResourceVersion, sumOf(c.Below(root))}
 	if w, ok := c.wholes.cache.Get(key); ok {
 		return w.(identity.Whole), true
 	}
@@ -42,4 +55,9 @@ func (c *Cluster) whole(ctx context.Context, root *parent.State) (identity.Whole
 	w := identity.WholeOf(root, below)
 	c.wholes.cache.Add(key, w, wholeTTL)
 	return w, true
+}
+
+// wholeLater returns a function that calls whole.
+func (c *Cluster) wholeLater(ctx context.Context, root *parent.State) func() (identity.Whole, bool) {
+	return func() (identity.Whole, bool) { return c.whole(ctx, root) }
 }
