@@ -54,3 +54,33 @@ func TestGate_AcceptedChangeKeepsUse(t *testing.T) {
 		t.Errorf("the claim opens the gate a second time: %+v", d.Gate)
 	}
 }
+
+// An approval of a composite's deletion opens the gates of the managed resources that it covers, each with the external resource that it had then, and
+// of no other (KR-13-64).
+func TestGate_WholeOpensItsMembers(t *testing.T) {
+	root := parent.Sum(fx.Composite(), parent.RoleComposite)
+	member := fx.With(fx.Instance(), fx.Synced, fx.Ready, fx.GateValue(`{"state":"closed","verbs":["Update"],"generation":3,"at":"2026-01-02T11:30:00Z"}`))
+	other := fx.With(member, fx.Annotate(v1alpha1.AnnotationKeyExternalName, "prod-db"))
+	for name, tc := range map[string]struct {
+		covers []*unstructured.Unstructured
+		opens  bool
+	}{
+		"Member":                  {covers: []*unstructured.Unstructured{member}, opens: true},
+		"NoMember":                {},
+		"AnotherExternalResource": {covers: []*unstructured.Unstructured{other}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var below []*parent.State
+			for _, o := range tc.covers {
+				below = append(below, parent.Sum(o, parent.RoleManaged))
+			}
+			whole := identity.WholeOf(root, below)
+			g := gatingOf(member, fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+whole.ID, "once")))
+			g.Holders[1].Whole = func() (identity.Whole, bool) { return whole, true }
+			d := g.Decide()
+			if opens := d.Action == gating.ActionOpen && strings.Contains(fx.Joined(d.Gate.Verbs), string(v1alpha1.VerbDelete)); opens != tc.opens {
+				t.Errorf("opens %t, want %t: %+v", opens, tc.opens, d)
+			}
+		})
+	}
+}
