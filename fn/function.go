@@ -117,6 +117,8 @@ type run struct {
 	lister *resource
 	// remembered fields of the composite; "" for none.
 	remembered string
+	// deletes is what the deletion of the composite deletes, once wholeOf determined it.
+	deletes *whole
 	// earlier report of a Kausality step of the same pipeline run.
 	earlier report
 	// owner is the ownerReferences of every composed resource.

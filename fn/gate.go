@@ -117,6 +117,21 @@ func (r *run) transition(res *resource, set map[string]string) []string {
 	return d.Policies
 }
 
+// whole is an answer of offline.Whole.
+type whole struct {
+	identity.Whole
+	known bool
+}
+
+// wholeOf returns what the deletion of the composite deletes; false where the request does not show it.
+func (r *run) wholeOf() (identity.Whole, bool) {
+	if r.deletes == nil {
+		w, known := offline.Whole(r.composite.State, r.observed, r.world.role)
+		r.deletes = &whole{w, known}
+	}
+	return r.deletes.Whole, r.deletes.known
+}
+
 // gating returns what package gating needs to decide about the gate of an observed resource. The
 // composite is the only holder of approvals that a request shows, and as live as it can be.
 func (r *run) gating(res *resource) gating.Managed {
@@ -128,7 +143,7 @@ func (r *run) gating(res *resource) gating.Managed {
 	}
 	xr.Covering = r.policies.Covering(xr.State)
 	if approval.Holds(xr.State.Annotations) {
-		xr.Whole = func() (identity.Whole, bool) { return offline.Whole(r.composite.State, r.observed, r.world.role) }
+		xr.Whole = r.wholeOf
 	}
 	state := parent.Sum(mr, parent.RoleManaged)
 	configured, mode := r.policies.Settings(state.Ref, state.Labels), res.decision.Mode
