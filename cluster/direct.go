@@ -362,7 +362,7 @@ func (c *Cluster) holders(ctx context.Context, o *Object, live bool, reviews fun
 		}
 		holder := identity.Holder{State: at.State, Kind: c.Kinds.Kind(at.GroupVersionKind), Unguarded: at != o && !reviews(at.State), Covering: by}
 		if at.Role == parent.RoleComposite || at.Role == parent.RoleClaim {
-			holder.Whole = c.wholeLater(ctx, at.State)
+			holder.Whole = wholeLater(ctx, c, at.State)
 		}
 		out = append(out, holder)
 		if at.Parent.Name == "" || len(out) >= maxHolders {

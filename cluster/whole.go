@@ -58,6 +58,6 @@ func (c *Cluster) whole(ctx context.Context, root *parent.State) (identity.Whole
 }
 
 // wholeLater returns a function that calls whole.
-func (c *Cluster) wholeLater(ctx context.Context, root *parent.State) func() (identity.Whole, bool) {
+func wholeLater(ctx context.Context, c *Cluster, root *parent.State) func() (identity.Whole, bool) {
 	return func() (identity.Whole, bool) { return c.whole(ctx, root) }
 }

@@ -124,7 +124,7 @@ type whole struct {
 }
 
 // wholeOf returns what the deletion of the composite deletes; false where the request does not show it.
-func (r *run) wholeOf() (identity.Whole, bool) {
+func wholeOf(r *run) (identity.Whole, bool) {
 	if r.deletes == nil {
 		w, known := offline.Whole(r.composite.State, r.observed, r.world.role)
 		r.deletes = &whole{w, known}
@@ -143,7 +143,7 @@ func (r *run) gating(res *resource) gating.Managed {
 	}
 	xr.Covering = r.policies.Covering(xr.State)
 	if approval.Holds(xr.State.Annotations) {
-		xr.Whole = r.wholeOf
+		xr.Whole = func() (identity.Whole, bool) { return wholeOf(r) }
 	}
 	state := parent.Sum(mr, parent.RoleManaged)
 	configured, mode := r.policies.Settings(state.Ref, state.Labels), res.decision.Mode

@@ -54,14 +54,19 @@ func (c *Controller) changed(old, new *cluster.Object) {
 		c.externalStates.forget(old.State.Ref)
 	case c.managed(new.State.Ref), systems.For(new.GroupVersionKind) != nil:
 		c.enqueue(new.State.Ref)
-		if old != nil && old.Parent.UID != new.Parent.UID && new.Parent.Name != "" {
-			c.enqueue(new.Parent) // what is decided there about all below it is about this one now
-		}
+		enqueueParent(c, old, new)
 	case old == nil || !sameDecisions(old, new) || len(old.Children) != len(new.Children):
 		c.enqueue(new.State.Ref)
 		if old != nil && len(new.Children) == 0 && hasDecisions(old) && !hasDecisions(new) {
 			c.recheck(func(mr *cluster.Object) bool { return mr.Parent.UID == new.State.UID })
 		}
+	}
+}
+
+// enqueueParent enqueues the parent of a gated object that had another one: what is decided there about all that is below it is about this object now.
+func enqueueParent(c *Controller, old, new *cluster.Object) {
+	if old != nil && old.Parent.UID != new.Parent.UID && new.Parent.Name != "" {
+		c.enqueue(new.Parent)
 	}
 }
 
