@@ -31,6 +31,8 @@ type (
 	Nothing = world.Nothing
 	// Below is what is held of a child.
 	Below = world.Below
+	// Known is what is known of the differences under an id.
+	Known = world.Known
 
 	// Options of an Evaluator: see package facts.
 	Options = facts.Options

@@ -32,7 +32,7 @@ func allowUpgrade(ev *evaluation) (outcome.Verdict, error) {
 	if len(candidates) == 0 || !ev.actor().Controller {
 		return outcome.Verdict{}, nil
 	}
-	return approve.Upgrade(ev.Facts, ev.effectiveClass(), candidates, ev.build(), ev.class.id), nil
+	return approve.Upgrade(ev.Facts, ev.effectiveClass(), candidates, ev.build(), ev.class.digest.ID()), nil
 }
 
 // allowByPolicy allows drift that a rule of an ApprovalPolicy matches (KR-05-12), also a change by another
@@ -44,7 +44,7 @@ func allowByPolicy(ev *evaluation) (outcome.Verdict, error) {
 	}
 	v, warnings := approve.Policy(ev.ctx, ev.Facts, ev.effectiveClass(), allowance.ExceptionQuery{
 		OtherActor: other, Input: ev.input(), Parent: identity.ObjectReference(ev.parent().Ref, 0, ""),
-		Intent: ev.view().intent.Generation, Digest: ev.class.id, Ruled: ev.poll() != nil,
+		Intent: ev.view().intent.Generation, Digest: ev.class.digest.ID(), Ruled: ev.poll() != nil,
 	})
 	ev.warnings.Add(warnings...)
 	if v.Reason == "" {

@@ -73,8 +73,8 @@ func TestMessages(t *testing.T) {
 					t.Errorf("%s: %q is missing from: %s", tc.reason, want, d.Message)
 				}
 			}
-			if strings.Contains(d.Message, approve) && (d.ID == "" || d.Suggestion != approve+d.ID+"=once" || !strings.Contains(d.Message, d.Suggestion)) {
-				t.Errorf("%s: id %q, suggestion %q", tc.reason, d.ID, d.Suggestion)
+			if strings.Contains(d.Message, approve) && (d.Digest.ID() == "" || d.Suggestion != approve+d.Digest.ID()+"=once" || !strings.Contains(d.Message, d.Suggestion)) {
+				t.Errorf("%s: id %q, suggestion %q", tc.reason, d.Digest.ID(), d.Suggestion)
 			}
 		})
 	}
@@ -116,7 +116,7 @@ func TestSuggestionApproves(t *testing.T) {
 			}
 			if name != "Delete" {
 				hop := first.Trace.Own().Approval
-				if hop == nil || hop.Claim != first.Claim.ID || hop.Digest != refusal.ID || hop.Mode != v1alpha1.ApprovalOnce {
+				if hop == nil || hop.Claim != first.Claim.ID || hop.Digest != refusal.Digest.ID() || hop.Mode != v1alpha1.ApprovalOnce {
 					t.Errorf("the hop must name the approval, got %+v", hop)
 				}
 			}
@@ -154,7 +154,7 @@ func annotatedBy(t *testing.T, o *unstructured.Unstructured, command string) *un
 // A difference approved is that difference and no other (KR-05-31).
 func TestSuggestionApprovesNothingElse(t *testing.T) {
 	refusal := decide(t, setting{}.world(), enforced(), byCrossplane(Update, fx.Instance(), fx.Resize("l")))
-	w := setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+refusal.ID, "always")}}.world()
+	w := setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+refusal.Digest.ID(), "always")}}.world()
 	if d := decide(t, w, enforced(), byCrossplane(Update, fx.Instance(), fx.Resize("l"))); !d.Allowed || d.Claim != nil {
 		t.Errorf("always needs no claim: %+v", outcomeOf(d))
 	}
@@ -282,7 +282,7 @@ func TestReport(t *testing.T) {
 		t.Fatalf("got %+v, %s", r, d.Resolution)
 	}
 	s := r.Drift
-	if s.ID != d.ID || s.SuggestedApproval != d.Suggestion || s.Relation != v1alpha1.RelationControllerChild || s.Parent.Name != "db" || s.Child.Name != "inst" ||
+	if s.ID != d.Digest.ID() || s.SuggestedApproval != d.Suggestion || s.Relation != v1alpha1.RelationControllerChild || s.Parent.Name != "db" || s.Child.Name != "inst" ||
 		s.Child.Resource != "instance" || s.Operation != "UPDATE" || s.User != fx.Crossplane.Name || s.Cause != "composition revision db-rev-2" {
 		t.Errorf("got %+v", s)
 	}

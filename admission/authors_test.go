@@ -23,12 +23,12 @@ type requested struct {
 	by map[string][]string
 }
 
-func (w requested) Requesters(id string) []string { return w.by[id] }
+func (w requested) Known(id string) Known { return Known{Requesters: w.by[id]} }
 
 // TestRecount covers KR-14-62: a deletion that gates are open for is counted once more, with the user who requests it among the authors.
 func TestRecount(t *testing.T) {
 	xr, mr := parent.Sum(fx.Composite(), parent.RoleComposite), parent.Sum(fx.Instance(), parent.RoleManaged)
-	own, whole := identity.DeletionID(xr, mr), identity.WholeOf(xr, []*parent.State{mr}).ID
+	own, whole := identity.DeletionDigest(xr, mr).ID(), identity.WholeOf(xr, []*parent.State{mr}).Digest.ID()
 	anna := subject.User{Name: "anna"}
 	votes := func(id string, users ...string) fx.Mod {
 		c := v1alpha1.Claim{Content: "c", State: v1alpha1.ClaimPending, Relation: v1alpha1.RelationExternal, Generation: 9, At: approval.Stamp(fx.Noon),
@@ -96,7 +96,7 @@ func TestRecount(t *testing.T) {
 // A vote of a user who requested the deletion before is marked, and no other (KR-14-62).
 func TestVoteOfARequester(t *testing.T) {
 	xr, mr := parent.Sum(fx.Composite(), parent.RoleComposite), parent.Sum(fx.Instance(), parent.RoleManaged)
-	id := identity.DeletionID(xr, mr)
+	id := identity.DeletionDigest(xr, mr).ID()
 	for user, want := range map[string]bool{"anna": true, "bob": false} {
 		e := &Evaluator{World: requested{setting{}.world(), map[string][]string{id: {"anna"}}}, Options: enforced(),
 			Policies: ruleSet(t, v1alpha1.ApprovalRuleSpec{Match: v1alpha1.ApprovalRuleMatch{Relations: []v1alpha1.Relation{v1alpha1.RelationExternal}}})}

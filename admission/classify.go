@@ -3,6 +3,7 @@ package admission
 import (
 	"github.com/kausality-io/function-kausality/admission/actor"
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settling"
@@ -14,8 +15,8 @@ import (
 type classification struct {
 	class outcome.Class
 	phase v1alpha1.Phase
-	// id of the difference.
-	id string
+	// digest of the difference.
+	digest change.Digest
 	// selfHealing: the child is replaced without a change of its parent's spec (KR-04-13).
 	selfHealing bool
 	// parents are the policies of the parent's kind; binding those of them that
@@ -67,7 +68,7 @@ func classifyChange(ev *evaluation) (outcome.Verdict, error) {
 	known := ev.World.Settled(p.Ref)
 	c := classification{
 		phase:   settling.Phase(p, known, ev.World.Initialized(ev.ParentRef.GroupKind())...),
-		id:      ev.DifferenceID(p, ev.Changes),
+		digest:  ev.DifferenceDigest(p, ev.Changes),
 		parents: ev.PolicySet().Of(ev.ParentRef.GroupKind()),
 	}
 	if h := ev.Req.Held; h != nil && h.Since.Generation > 0 { // it was drift: the parent had settled (KR-05-55)

@@ -81,7 +81,7 @@ func TestDeleteForeignSuggested(t *testing.T) {
 			!strings.Contains(refusal.Message, "To leave it behind, first: kubectl patch") {
 			t.Fatalf("%+v", refusal)
 		}
-		fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+refusal.ID, "once")(o)
+		fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+refusal.Digest.ID(), "once")(o)
 		d := decide(t, setting{}.world(), enforced(), by(byCrossplane(Delete, o), fx.Alice, ""))
 		if !d.Allowed || d.Claim == nil {
 			t.Errorf("%s: %+v", o.GetKind(), d)

@@ -17,7 +17,7 @@ func TestDeletePaused(t *testing.T) {
 	paused := fx.With(fx.Instance(), fx.Policies(), fx.Unannotate(v1alpha1.AnnotationKeyManagementPolicies, v1alpha1.AnnotationKeyGate))
 	mr, xr := parent.Sum(paused, parent.RoleManaged), parent.Sum(fx.Composite(), parent.RoleComposite)
 	approve := func(id string) fx.Mod { return fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "once") }
-	own, whole := approve(identity.DeletionID(xr, mr)), approve(identity.WholeOf(xr, []*parent.State{mr}).ID)
+	own, whole := approve(identity.DeletionDigest(xr, mr).ID()), approve(identity.WholeOf(xr, []*parent.State{mr}).Digest.ID())
 	cases := map[string]struct {
 		reason  string
 		xr      []fx.Mod
@@ -28,7 +28,7 @@ func TestDeletePaused(t *testing.T) {
 		"Refused":         {reason: "a pause is no approval"},
 		"Approved":        {reason: "of its own", xr: []fx.Mod{own}, allowed: true},
 		"Whole":           {reason: "of all below its composite", xr: []fx.Mod{whole}, allowed: true},
-		"WholeOfAnother":  {reason: "of a list without it", xr: []fx.Mod{approve(identity.WholeOf(xr, nil).ID)}},
+		"WholeOfAnother":  {reason: "of a list without it", xr: []fx.Mod{approve(identity.WholeOf(xr, nil).Digest.ID())}},
 		"Frozen":          {reason: "a freeze holds", xr: []fx.Mod{own, fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true")}},
 		"Orphaned":        {reason: "to leave it behind is a request of its own", mr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyDeletion, "orphan")}, allowed: true},
 		"OrphanPolicy":    {reason: "as by its deletionPolicy", mr: []fx.Mod{fx.Set("Orphan", "spec", "deletionPolicy")}, allowed: true},
@@ -63,8 +63,8 @@ func TestResumeAfterApprovedDeletion(t *testing.T) {
 	resumed := fx.With(paused, fx.Policies("*"))
 	mr, xr := parent.Sum(resumed, parent.RoleManaged), parent.Sum(fx.Composite(), parent.RoleComposite)
 	for name, tc := range map[string]struct{ id, claims string }{
-		"Own":   {id: identity.DeletionID(xr, mr), claims: "taken"},
-		"Whole": {id: identity.WholeOf(xr, []*parent.State{mr}).ID}, // ends with the composite
+		"Own":   {id: identity.DeletionDigest(xr, mr).ID(), claims: "taken"},
+		"Whole": {id: identity.WholeOf(xr, []*parent.State{mr}).Digest.ID()}, // ends with the composite
 		"None":  {id: "0123456789abcdef"},
 	} {
 		t.Run(name, func(t *testing.T) {

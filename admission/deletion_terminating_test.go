@@ -54,10 +54,10 @@ func TestTerminatingDeletion(t *testing.T) {
 			if tc.want {
 				return
 			}
-			if d.Reason != outcome.ReasonExternalDeletion || !strings.Contains(d.Message, "approve-"+d.ID) {
+			if d.Reason != outcome.ReasonExternalDeletion || !strings.Contains(d.Message, "approve-"+d.Digest.ID()) {
 				t.Errorf("%s: %s: %s", tc.reason, d.Reason, d.Message)
 			}
-			approved := setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+d.ID, "once")}}.world()
+			approved := setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+d.Digest.ID(), "once")}}.world()
 			if d := decide(t, approved, tc.opts, by(byCrossplane(Update, tc.before, tc.mods...), tc.user, tc.manager)); !d.Allowed || d.Claim == nil {
 				t.Errorf("%s, approved: %s, claim %v", tc.reason, d.Message, d.Claim)
 			}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 	"github.com/kausality-io/function-kausality/admission/outcome"
@@ -103,11 +104,11 @@ func TestDeleteManaged(t *testing.T) {
 // An approval of the deletion opens the gate first; the retry passes (KR-08-10).
 func TestDeleteManagedApproved(t *testing.T) {
 	refusal := decide(t, setting{}.world(), enforced(), by(byCrossplane(Delete, fx.Instance()), fx.Alice, ""))
-	if refusal.Report == nil || refusal.Report.Drift.Relation != v1alpha1.RelationExternal || refusal.Report.Drift.ID != refusal.ID {
+	if refusal.Report == nil || refusal.Report.Drift.Relation != v1alpha1.RelationExternal || refusal.Report.Drift.ID != refusal.Digest.ID() {
 		t.Fatalf("got report %+v", refusal.Report)
 	}
 	for name, key := range map[string][2]string{
-		"Suggested": {v1alpha1.AnnotationKeyApprovePrefix + refusal.ID, "once"},
+		"Suggested": {v1alpha1.AnnotationKeyApprovePrefix + refusal.Digest.ID(), "once"},
 		"External":  {v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","resource":"instance","relation":"External","verbs":["Delete"]}]`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -243,8 +244,8 @@ func TestDeleteCompositeApproved(t *testing.T) {
 	w.managed = []*parent.State{parent.Sum(fx.Instance(), parent.RoleManaged)}
 	refusal := decide(t, w, enforced(), by(byCrossplane(Delete, fx.Composite()), fx.Alice, ""))
 	xr := annotatedBy(t, fx.Composite(), refusal.Suggestion)
-	if _, ok := approval.Parse(xr.GetAnnotations()).Approved(approval.Query{Digests: []string{identity.WholeOf(parent.Sum(xr,
-		parent.RoleComposite), w.managed).ID}, Intent: 5}); !ok {
+	if _, ok := approval.Parse(xr.GetAnnotations()).Approved(approval.Query{Digests: []change.Digest{identity.WholeOf(parent.Sum(xr,
+		parent.RoleComposite), w.managed).Digest}, Intent: 5}); !ok {
 		t.Errorf("the gate does not find the approval %s", refusal.Suggestion)
 	}
 	d := decide(t, w, enforced(), by(byCrossplane(Delete, xr), fx.Alice, ""))

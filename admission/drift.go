@@ -20,7 +20,7 @@ const maxUnevaluated = 3
 // query returns the query that looks for an approval of this change among those of the parent.
 func (ev *evaluation) query() approval.Query {
 	return *ev.question.Get(func() approval.Query {
-		return approve.Query(ev.Facts, ev.class.id, ev.approvedSince(), ev.poll().Lacks())
+		return approve.Query(ev.Facts, ev.class.digest, ev.approvedSince(), ev.poll().Lacks())
 	})
 }
 
@@ -69,7 +69,7 @@ func decideDrift(ev *evaluation) (outcome.Verdict, error) {
 	case report.Snoozed:
 		v.Resolution = outcome.ResolutionSnoozed
 	}
-	v.Report, v.Suggestion, v.Needs = report, r.Suggestion, ev.poll().Needs(report.Votes)
+	v.Report, v.Suggestion, v.Needs, v.Lacks = report, r.Suggestion, ev.poll().Needs(report.Votes), report.Lacks
 	return v, nil
 }
 
@@ -77,7 +77,7 @@ func decideDrift(ev *evaluation) (outcome.Verdict, error) {
 func driftRefusal(ev *evaluation) outcome.Refusal {
 	p := identity.Describe(ev.parent().Ref)
 	holder := identity.Holder{State: ev.parent(), Kind: ev.KindOf(ev.parent()), Unguarded: !ev.view().guarded}
-	r := outcome.Refusal{Code: 403, Reason: outcome.ReasonDrift, Suggestion: holder.ApproveCommand(ev.class.id)}
+	r := outcome.Refusal{Code: 403, Reason: outcome.ReasonDrift, Suggestion: holder.ApproveCommand(ev.class.digest.ID())}
 	intent, open, rev, end := strconv.FormatInt(ev.view().intent.Generation, 10), "", ev.parent().CompositionRevision, ""
 	if rev != "" {
 		open, end = " (composition revision ", ")"
@@ -93,7 +93,7 @@ func driftRefusal(ev *evaluation) outcome.Refusal {
 	if lacking := ev.view().set.Lacking(ev.query()); lacking != "" {
 		r.Why += "; " + lacking
 	} else if e, ok := ev.view().set.Spent(ev.query()); ok {
-		r.Why += fmt.Sprintf("; the approval in annotation %s is used up or out of date", e.Key)
+		r.Why += fmt.Sprintf("; the approval in annotation %s %s", e.Key, ev.view().set.WhySpent(e))
 	}
 	switch {
 	case len(ev.narrowing().missing) > 0:
@@ -118,7 +118,7 @@ func driftRefusal(ev *evaluation) outcome.Refusal {
 // driftReport returns the report of a drift that is refused or logged.
 func driftReport(ev *evaluation, r outcome.Refusal) *Report {
 	out := outcome.ReportOf(ev.Facts, v1alpha1.DriftSpec{
-		ID: ev.class.id, Relation: v1alpha1.RelationControllerChild, Intent: ev.view().intent.Generation,
+		ID: ev.class.digest.ID(), Digest: string(ev.class.digest), Relation: v1alpha1.RelationControllerChild, Intent: ev.view().intent.Generation,
 		Cause: ev.cause(), Causes: ev.causes(), SuggestedApproval: r.Suggestion,
 	}, ev.parent(), ev.view().set)
 	out.Votes, out.Lacks = ev.view().set.Tally(ev.query())

@@ -57,7 +57,7 @@ func editObject(ev *evaluation, v outcome.Verdict, d Decision) Decision {
 	if r != nil {
 		refused := outcome.Refuse(ev.Facts, v.Class, *r)
 		refused.Mode, refused.Resolution, refused.Report, refused.Suggestion = v.Mode, v.Resolution, v.Report, v.Suggestion
-		refused.ID, refused.Logged = v.ID, v.Logged
+		refused.Digest, refused.Logged = v.Digest, v.Logged
 		return decisionOf(ev, refused)
 	}
 	d.Annotations, d.ChangesUserAnnotation, d.Trace = ed.annotations, ed.changesUserAnnotation, ed.trace
@@ -289,7 +289,7 @@ func (ed *editor) keepApprovals() {
 		return
 	}
 	generation, intent := ed.generations(after)
-	for k, v := range approval.Admit(after, generation, intent, ed.Req.Time, approvalsHeld(ed.ctx, ed.evaluation.Facts), ed.ballot()) {
+	for k, v := range approval.Admit(after, generation, intent, ed.Req.Time, knownApprovals(ed.ctx, ed.evaluation.Facts), ed.ballot()) {
 		ed.set(k, v)
 	}
 }

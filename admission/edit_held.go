@@ -3,8 +3,11 @@ package admission
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/facts"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -60,25 +63,40 @@ func heldBelow(ctx context.Context, f *facts.Facts) []Below {
 	return f.World.Below(ctx, parent.Family(f.Req.OldObject, f.Kind.Role))
 }
 
-// approvalsHeld returns a function that looks up the intent generations since which differences of
-// the object's children are held, by their ids: an approval of one of them is not stale before
-// (KR-05-58). What the composition function holds is known by its condition alone: none of its
-// approvals is stale then.
-func approvalsHeld(ctx context.Context, f *facts.Facts) func(digest string) (since int64, held bool) {
-	since, function := map[string]int64{}, false
+// knownApprovals returns a function that looks up the differences which approvals on the object are about, by their ids: since which
+// intent generation one of the object's children's is held, before which an approval of it is not stale (KR-05-58), and the
+// digests of those that were refused or reported (KR-13-68). What the composition function holds is known by its condition where
+// the composed resource does not show it: none of its approvals is stale then.
+func knownApprovals(ctx context.Context, f *facts.Facts) approval.Lookup {
+	below, function := map[string]approval.Known{}, false
 	for _, b := range heldBelow(ctx, f) {
-		if b.Own {
-			since[b.ID] = b.Since
+		if !b.Own {
+			continue
 		}
+		k, had := below[b.ID]
+		if k.Since = b.Since; had {
+			k.Since = min(below[b.ID].Since, b.Since)
+		}
+		if b.Digest != "" && !slices.Contains(k.Digests, b.Digest) {
+			k.Digests = append(k.Digests, b.Digest)
+		}
+		below[b.ID] = k
 	}
 	if f.Kind.Role == parent.RoleComposite && f.Req.OldObject != nil {
 		c, ok := parent.Outline(f.Req.Whole(), f.Kind.Role).Condition(v1alpha1.ConditionKausality)
 		function = ok && c.Reason == v1alpha1.ConditionReasonHeld
 	}
-	return func(digest string) (int64, bool) {
-		if at, ok := since[digest]; ok {
-			return at, true
+	return func(id string) (approval.Known, bool) {
+		k, is := below[id]
+		reported := f.World.Known(id)
+		for _, d := range reported.Digests {
+			if !slices.Contains(k.Digests, d) {
+				k.Digests = append(slices.Clip(k.Digests), d)
+			}
 		}
-		return 0, function && digest != ""
+		if !is && !function {
+			k.Since = math.MaxInt64
+		}
+		return k, is || function || reported.Is()
 	}
 }

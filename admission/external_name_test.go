@@ -24,7 +24,7 @@ func externalName(name string) fx.Mod { return fx.Annotate(v1alpha1.AnnotationKe
 func TestExternalInIDs(t *testing.T) {
 	xr := parent.Sum(fx.Composite(), parent.RoleComposite)
 	id := func(mods ...fx.Mod) string {
-		return identity.DeletionID(xr, parent.Sum(fx.With(fx.Instance(), mods...), parent.RoleManaged))
+		return identity.DeletionDigest(xr, parent.Sum(fx.With(fx.Instance(), mods...), parent.RoleManaged)).ID()
 	}
 	config := func(kind, name string) fx.Mod {
 		ref := map[string]any{"name": name}
@@ -133,10 +133,10 @@ func TestRetarget(t *testing.T) {
 func TestRetargetDeleted(t *testing.T) {
 	before := fx.With(fx.Instance(), externalName("scratch"), open, fx.Deleting)
 	refusal := decide(t, setting{}.world(), enforced(), by(byCrossplane(Update, before, externalName("prod")), fx.Alice, "kubectl"))
-	if refusal.Allowed || refusal.Reason != outcome.ReasonExternalDeletion || refusal.Suggestion == "" && refusal.ID == "" {
+	if refusal.Allowed || refusal.Reason != outcome.ReasonExternalDeletion || refusal.Suggestion == "" && refusal.Digest.ID() == "" {
 		t.Fatalf("got %s: %s", refusal.Reason, refusal.Message)
 	}
-	approved := setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+refusal.ID, "once")}}.world()
+	approved := setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+refusal.Digest.ID(), "once")}}.world()
 	if d := decide(t, approved, enforced(), by(byCrossplane(Update, before, externalName("prod")), fx.Alice, "kubectl")); !d.Allowed || d.Claim == nil {
 		t.Errorf("approved: %s, claim %v", d.Message, d.Claim)
 	}

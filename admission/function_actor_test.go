@@ -235,7 +235,7 @@ func (m *model) offered(_ string, o, emitted *unstructured.Unstructured) {
 		m.offer("xr", held.ID)
 	}
 	if diff := external.Difference(o.Object); len(diff) > 0 {
-		m.offer("xr", identity.DriftID(m.sum(m.get("xr")), m.sum(o), diff))
+		m.offer("xr", identity.DriftDigest(m.sum(m.get("xr")), m.sum(o), diff).ID())
 	}
 }
 

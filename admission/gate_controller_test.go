@@ -75,7 +75,7 @@ func TestGate_WholeOpensItsMembers(t *testing.T) {
 				below = append(below, parent.Sum(o, parent.RoleManaged))
 			}
 			whole := identity.WholeOf(root, below)
-			g := gatingOf(member, fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+whole.ID, "once")))
+			g := gatingOf(member, fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+whole.Digest.ID(), "once")))
 			g.Holders[1].Whole = func() (identity.Whole, bool) { return whole, true }
 			d := g.Decide()
 			if opens := d.Action == gating.ActionOpen && strings.Contains(fx.Joined(d.Gate.Verbs), string(v1alpha1.VerbDelete)); opens != tc.opens {

@@ -28,15 +28,15 @@ func TestDeleteStopped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := parent.Sum(fx.Composite(), parent.RoleComposite)
-			id := identity.WholeOf(s, []*parent.State{parent.Sum(fx.Instance(), parent.RoleManaged)}).ID
+			id := identity.WholeOf(s, []*parent.State{parent.Sum(fx.Instance(), parent.RoleManaged)}).Digest.ID()
 			whole := fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "once"), tc.stop)
 			w := setting{}.world()
 			w.managed = []*parent.State{parent.Sum(fx.Instance(), parent.RoleManaged)}
 			if d := decide(t, w, enforced(), by(byCrossplane(Delete, whole), fx.Alice, "")); d.Allowed || d.Reason != tc.want {
 				t.Errorf("the XR: %s: %s", d.Reason, d.Message)
 			}
-			one := setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.DeletionID(s,
-				parent.Sum(fx.Instance(), parent.RoleManaged)), "once"), tc.stop}}
+			one := setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.DeletionDigest(s,
+				parent.Sum(fx.Instance(), parent.RoleManaged)).ID(), "once"), tc.stop}}
 			if d := decide(t, one.world(), enforced(), by(byCrossplane(Delete, fx.Instance()), fx.Alice, "")); d.Allowed || d.Reason != tc.want {
 				t.Errorf("the MR: %s: %s", d.Reason, d.Message)
 			}
@@ -88,7 +88,7 @@ func TestDeleteDeadline(t *testing.T) {
 	updating := fx.With(fx.Instance(), fx.Policies(fx.Observe, fx.Update), fx.GateValue(fx.OpenUpdate), fx.Synced, fx.Tampered)
 	xr := parent.Sum(fx.Composite(), parent.RoleComposite)
 	whole := identity.WholeOf(xr, []*parent.State{parent.Sum(updating, parent.RoleManaged)})
-	approved := fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+whole.ID, "once"))
+	approved := fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+whole.Digest.ID(), "once"))
 	d := gatingOf(updating, approved).Decide()
 	if d.Action != gating.ActionOpen || d.Gate.At.UTC().Format(time.RFC3339) != "2026-01-02T11:30:00Z" || d.Gate.DeleteAt == nil ||
 		!d.Gate.DeleteAt.Time.Equal(fx.Noon) {

@@ -130,10 +130,10 @@ func product(ds ...dimension) map[string]*unstructured.Unstructured {
 // holders that approve or stop, for one MR.
 func holdersFor(g gating.Managed) map[string]*parent.State {
 	xr := parent.Sum(fx.Composite(), parent.RoleComposite)
-	ids := map[string]string{"": "", "drift approved": identity.DriftID(xr, g.MR, g.Difference),
-		"deletion approved": identity.DeletionID(xr, g.MR), "whole approved": identity.WholeOf(xr, []*parent.State{g.MR}).ID}
+	ids := map[string]string{"": "", "drift approved": identity.DriftDigest(xr, g.MR, g.Difference).ID(),
+		"deletion approved": identity.DeletionDigest(xr, g.MR).ID(), "whole approved": identity.WholeOf(xr, []*parent.State{g.MR}).Digest.ID()}
 	if g.Gone {
-		ids["drift approved"] = identity.DriftID(xr, g.MR, []change.Change{{Path: external.Exists, Verb: change.Mutate, Old: false, New: true}})
+		ids["drift approved"] = identity.DriftDigest(xr, g.MR, []change.Change{{Path: external.Exists, Verb: change.Mutate, Old: false, New: true}}).ID()
 	}
 	out := map[string]*parent.State{}
 	for what, id := range ids {

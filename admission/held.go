@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/facts"
 	"github.com/kausality-io/function-kausality/admission/identity"
@@ -38,12 +39,15 @@ func decideHalves(ev *evaluation) (conclusion, error) {
 		return decideWhole(ev, false)
 	}
 	if ev.Req.Operation != Update {
-		if ev.Req.Held.Whole {
+		if ev.Req.Held.Whole && !isRequested(ev, ev.Facts) {
 			return decideWhole(heldHalf(ev, nil), false)
 		}
 		return decideWhole(ev, false)
 	}
 	parts := mixed.Split(ev.Leaves(), ev.Req.Held)
+	if err := releaseRequested(ev, &parts); err != nil {
+		return conclusion{}, err
+	}
 	if n := len(parts.Both); n > 0 {
 		ev.warnings.Add(fmt.Sprintf("%s was held with another value before the last intent of %s: it passes with both causes, the intent and %s",
 			strings.Join(parts.Both[:min(n, maxPaths)], ", "), identity.Describe(ev.parent().Ref), outcome.CauseOf(ev.Facts, ev.parent())))
@@ -55,6 +59,45 @@ func decideHalves(ev *evaluation) (conclusion, error) {
 		return putBack(ev, parts.Held)
 	}
 	return joinParts(ev, parts)
+}
+
+// releaseRequested takes those fields out of what was held that an allowance covers which an intent has granted since: that intent
+// requests them (KR-05-68).
+func releaseRequested(ev *evaluation, parts *mixed.Parts) error {
+	if len(parts.Held) == 0 || len(grantedSince(ev)) == 0 {
+		return nil
+	}
+	for path := range parts.Held {
+		f, err := ev.Without(ev.ctx, func(p string) bool { return p != path })
+		if err != nil {
+			return err
+		}
+		if isRequested(ev, f) {
+			delete(parts.Held, path)
+			parts.Rest++
+		}
+	}
+	return nil
+}
+
+// isRequested reports whether allowances cover a change that intents have granted since it was held.
+func isRequested(ev *evaluation, f *facts.Facts) bool {
+	granted := grantedSince(ev)
+	return len(granted) > 0 && len(granted.Missing(f.Req.Kind.GroupKind(), f.Verb(), f.Fields())) == 0
+}
+
+// grantedSince returns the allowances of the parent, not consumed, that an intent has granted since the change was held. Where it is
+// unknown since when it is, it was before the last intent.
+func grantedSince(ev *evaluation) allowance.Entries {
+	since := ev.Req.Held.Since.Generation
+	if since == 0 {
+		since = ev.view().intent.Generation - 1
+	}
+	granted := ev.inherited().Since(since)
+	if ev.Inside() {
+		return granted.Inside()
+	}
+	return granted
 }
 
 // maxPaths is the number of paths that a warning names.
@@ -79,7 +122,7 @@ func heldHalf(ev *evaluation, f *facts.Facts) *evaluation {
 		return out
 	}
 	out.Facts, out.half.whole = f, ev.Facts
-	out.class.id = f.DifferenceID(ev.parent(), f.Changes)
+	out.class.digest = f.DifferenceDigest(ev.parent(), f.Changes)
 	return out
 }
 
@@ -87,7 +130,7 @@ func heldHalf(ev *evaluation, f *facts.Facts) *evaluation {
 // holds the facts of the rest.
 func restHalf(ev *evaluation, f *facts.Facts) *evaluation {
 	class := ev.class
-	class.id = f.DifferenceID(ev.parent(), f.Changes)
+	class.digest = f.DifferenceDigest(ev.parent(), f.Changes)
 	return &evaluation{Facts: f, ctx: ev.ctx, shared: ev.shared, live: ev.live, deletion: ev.deletion, found: ev.found, class: class, half: half{whole: ev.Facts}}
 }
 
@@ -152,7 +195,7 @@ func joinHalves(ev *evaluation, held, rest *evaluation, both bool) (conclusion, 
 		if allowed.Claims() {
 			refused.Claim, refused.PolicyClaim, refused.Approval = allowed.Claim, allowed.PolicyClaim, allowed.Approval
 		}
-		refused.ID, refused.Both, refused.Logged = held.class.id, both, logged
+		refused.Digest, refused.Both, refused.Logged = held.class.digest, both, logged
 		return conclusion{of: ev, Verdict: refused, warned: slices.Concat(held.warnings, rest.warnings)}, nil
 	case mixed.PassesWithBothCauses:
 		ev.warnings.Add(fmt.Sprintf(

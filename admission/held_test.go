@@ -35,7 +35,7 @@ func refusedRegion(t *testing.T) (held *Held, id string) {
 	if d.Allowed || d.Drift == nil || d.Drift.Since.Generation != 5 {
 		t.Fatalf("drift: %s, remembered %+v", d.Reason, d.Drift)
 	}
-	return d.Drift, d.ID
+	return d.Drift, d.Digest.ID()
 }
 
 // asFunction is the request of the composition function.
@@ -208,8 +208,8 @@ func TestHeldBefore(t *testing.T) {
 			if d.Held == nil {
 				return
 			}
-			if d.Held.Reason != tc.part || d.Held.ID != id || !cmp.Equal(d.Held.Drift, held) || !d.Held.Before {
-				t.Errorf("%s: part %s, id %s, %+v", tc.reason, d.Held.Reason, d.Held.ID, d.Held.Drift)
+			if d.Held.Reason != tc.part || d.Held.Digest.ID() != id || !cmp.Equal(d.Held.Drift, held) || !d.Held.Before {
+				t.Errorf("%s: part %s, id %s, %+v", tc.reason, d.Held.Reason, d.Held.Digest.ID(), d.Held.Drift)
 			}
 			if diff := change.Paths(change.Diff(fx.Instance().Object, d.Rest.Object, false)); !cmp.Equal(diff, []string{"spec.forProvider.size"}) {
 				t.Errorf("%s: the rest changes %v", tc.reason, diff)
@@ -262,8 +262,8 @@ func TestHeldStored(t *testing.T) {
 			if err != nil || d.Reason != tc.want || d.Held != nil {
 				t.Fatalf("%s: got %s, %v: %s", tc.reason, d.Reason, err, d.Message)
 			}
-			if !d.Allowed && (d.ID != id || d.Code != outcome.CodeComposed || d.Report == nil) {
-				t.Errorf("%s: id %s, code %d, report %v", tc.reason, d.ID, d.Code, d.Report)
+			if !d.Allowed && (d.Digest.ID() != id || d.Code != outcome.CodeComposed || d.Report == nil) {
+				t.Errorf("%s: id %s, code %d, report %v", tc.reason, d.Digest.ID(), d.Code, d.Report)
 			}
 		})
 	}
@@ -286,8 +286,8 @@ func TestHeldOperations(t *testing.T) {
 			}
 			again := *req
 			again.Held = first.Drift
-			if d, _ := e.Evaluate(t.Context(), &again); d.Allowed || !d.Before || d.ID != first.ID || !cmp.Equal(d.Drift, first.Drift) {
-				t.Errorf("held before: %s, id %s, %+v", d.Reason, d.ID, d.Drift)
+			if d, _ := e.Evaluate(t.Context(), &again); d.Allowed || !d.Before || d.Digest.ID() != first.Digest.ID() || !cmp.Equal(d.Drift, first.Drift) {
+				t.Errorf("held before: %s, id %s, %+v", d.Reason, d.Digest.ID(), d.Drift)
 			}
 		})
 	}
@@ -304,7 +304,7 @@ func TestHeldExternalName(t *testing.T) {
 	req := byCrossplane(Update, old, name("two"), fx.Resize("l"))
 	req.Held = first.Drift
 	d, err := (&Evaluator{World: setting{xr: []fx.Mod{fx.Unsettled}}.world(), Options: remembering()}).Evaluate(t.Context(), req)
-	if err != nil || d.Held == nil || d.Held.ID != first.ID {
+	if err != nil || d.Held == nil || d.Held.Digest.ID() != first.Digest.ID() {
 		t.Fatalf("%s, part %+v, %v", d.Reason, d.Held, err)
 	}
 	if got := d.Rest.GetAnnotations()[v1alpha1.AnnotationKeyExternalName]; got != "one" {

@@ -161,7 +161,7 @@ func (m *model) openedBy(key string, d gating.Decision) {
 				m.fail("%s: claim %s opens the gate again", key, id)
 			}
 		}
-		if hk == "xr" && d.Gate.Digest == m.whole(holder).ID {
+		if hk == "xr" && d.Gate.Digest == m.whole(holder).Digest.ID() {
 			for content, e := range approvalsOf(holder) {
 				if was := m.versions[key][len(m.versions[key])-2]; e.Mode == v1alpha1.ApprovalOnce && e.Digest == d.Gate.Digest &&
 					gating.HasUse(d.Gate, content) && !gating.HasUse(mask.ParseGate(was.GetAnnotations()), content) { // one that it carries on is no new use

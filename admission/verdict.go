@@ -22,7 +22,7 @@ func (ev *evaluation) refuse(r outcome.Refusal) outcome.Verdict {
 func decisionOf(ev *evaluation, v outcome.Verdict) Decision {
 	d := v.Decision
 	d.Phase, d.Changes = ev.class.phase, ev.Changes
-	d.Mode, d.ID = cmp.Or(d.Mode, ev.Mode), cmp.Or(d.ID, ev.class.id, ev.deletion.Id)
+	d.Mode, d.Digest = cmp.Or(d.Mode, ev.Mode), cmp.Or(d.Digest, ev.class.digest, ev.deletion.Digest)
 	d.Report, d.Suggestion = cmp.Or(d.Report, ev.deletion.Report), cmp.Or(d.Suggestion, ev.deletion.Suggestion)
 	if d.Allowed {
 		d.Claim = cmp.Or(d.Claim, ev.deletion.Claim)

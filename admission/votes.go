@@ -7,6 +7,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/approve"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -18,11 +19,13 @@ func (ed *editor) ballot() *approval.Ballot {
 	if ed.Req.Unstored() {
 		return nil
 	}
-	u, set, requesters := ed.Req.User, ed.PolicySet(), ed.World.Requesters
+	u, set, known := ed.Req.User, ed.PolicySet(), ed.World.Known
 	voter := approval.Voter{Name: u.Name, Machine: u.IsMachine(), Groups: u.Groups, Extra: u.Extra}
-	return &approval.Ballot{Vote: voter.Vote(ed.Manager, set.Groups(), ed.Req.Time), Person: !u.IsMachine(),
+	return &approval.Ballot{Vote: voter.Vote(ed.Manager, set.Groups(), ed.Req.Time),
 		Rules: set.HasRulesFor(ed.Req.Namespace), Stored: ed.stored,
-		Author: func(id string) bool { return slices.Contains(requesters(id), u.Name) }}
+		Author: func(id string) bool {
+			return slices.Contains(known(change.Digest(id).ID()).Requesters, u.Name)
+		}}
 }
 
 // votedOn returns the change as ApprovalRules see it.
@@ -62,7 +65,7 @@ func (ev *evaluation) authors() []string {
 	return out
 }
 
-// checkVotes refuses approvals whose votes the object has no room for.
+// checkVotes refuses approvals whose votes the object has no room for, and those of an id that two differences have.
 func (ed *editor) checkVotes() *outcome.Refusal {
 	b := ed.ballot()
 	if b == nil {
@@ -71,10 +74,9 @@ func (ed *editor) checkVotes() *outcome.Refusal {
 	// The votes that count are the stored ones.
 	annotations := maps.Clone(ed.incoming)
 	annotations[v1alpha1.AnnotationKeyClaims] = ed.stored[v1alpha1.AnnotationKeyClaims]
-	why := b.Refused(annotations)
+	why, next := b.Refused(annotations, knownApprovals(ed.ctx, ed.evaluation.Facts))
 	if why == "" {
 		return nil
 	}
-	return &outcome.Refusal{Code: outcome.CodeComposed, Reason: outcome.ReasonInvalidAnnotation, Why: why,
-		Next: "The value withdraw takes your own vote back; the next intent removes all that are not used."}
+	return &outcome.Refusal{Code: outcome.CodeComposed, Reason: outcome.ReasonInvalidAnnotation, Why: why, Next: next}
 }

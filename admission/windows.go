@@ -25,7 +25,7 @@ func inWindow(ev *evaluation, a v1alpha1.AppliesTo, v outcome.Verdict) outcome.V
 	holder, set, q := glassBox(ev, rules)
 	if m, ok := set.Approved(q); ok {
 		if ev.view() == nil {
-			return approve.ByOwn(v.Class, m, ev.class.id)
+			return approve.ByOwn(v.Class, m, ev.class.digest.ID())
 		}
 		out := approve.By(ev.Facts, v.Class, ev.parent(), set, m, q.Use)
 		if out.Approval.Claim == "" { // a lasting one, which changes that need no approval do not use
@@ -35,7 +35,7 @@ func inWindow(ev *evaluation, a v1alpha1.AppliesTo, v outcome.Verdict) outcome.V
 	}
 	r := outcome.Refusal{Code: 403, Reason: outcome.ReasonWindowClosed, Why: closed, Next: afterWindow}
 	if who := rules.Alone(); who != "" && !holder.Unguarded && !(ev.view() == nil && ev.Req.Operation == Create) {
-		r.Next += " In an emergency, for " + who + ": " + identity.BreakGlassCommand(holder.State.Ref, holder.Kind, ev.class.id)
+		r.Next += " In an emergency, for " + who + ": " + identity.BreakGlassCommand(holder.State.Ref, holder.Kind, ev.class.digest.ID())
 	}
 	if ev.Mode == v1alpha1.ModeLog {
 		ev.warnings.Add("the change passes because the mode is log: " + outcome.Message(ev.Facts, r))
@@ -57,7 +57,7 @@ func glassBox(ev *evaluation, rules allowance.Rules) (identity.Holder, approval.
 		set = view.set
 	} else {
 		holder.State = parent.Sum(ev.Req.Stored(), ev.Kind.Role)
-		ev.class.id = ev.DifferenceID(holder.State, ev.Changes)
+		ev.class.digest = ev.DifferenceDigest(holder.State, ev.Changes)
 		if ev.Req.Operation != Create {
 			set = approval.ParseAt(holder.State.Annotations, ev.Req.Time)
 		}
@@ -67,7 +67,7 @@ func glassBox(ev *evaluation, rules allowance.Rules) (identity.Holder, approval.
 	if ev.view() != nil {
 		since = ev.approvedSince()
 	}
-	q := approve.Query(ev.Facts, ev.class.id, since, func(votes []v1alpha1.Vote) (string, bool) {
+	q := approve.Query(ev.Facts, ev.class.digest, since, func(votes []v1alpha1.Vote) (string, bool) {
 		lacking := rules.Closed(votes, ev.Req.Time)
 		return lacking, lacking != ""
 	})

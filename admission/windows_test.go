@@ -212,10 +212,10 @@ func TestBreakGlassOutsideOfWindows(t *testing.T) {
 			}
 			d := decided("")
 			if want := "In an emergency, for user olga: kubectl annotate"; d.Allowed || !strings.Contains(d.Message, want) ||
-				!strings.Contains(d.Message, "approve-"+d.ID+"='break-glass: REASON'") {
+				!strings.Contains(d.Message, "approve-"+d.Digest.ID()+"='break-glass: REASON'") {
 				t.Fatalf("%s: want %q in %q", tc.reason, want, d.Message)
 			}
-			d = decided(d.ID)
+			d = decided(d.Digest.ID())
 			if d.Allowed != tc.passes || (d.Claim != nil) != tc.claims {
 				t.Fatalf("%s: got %+v, claim %v: %s", tc.reason, outcomeOf(d), d.Claim, d.Message)
 			}
@@ -245,10 +245,10 @@ func TestForgedBreakGlass(t *testing.T) {
 		return d
 	}
 	honest := decide()
-	if honest.Allowed || honest.Reason != outcome.ReasonWindowClosed || honest.ID == "" {
+	if honest.Allowed || honest.Reason != outcome.ReasonWindowClosed || honest.Digest.ID() == "" {
 		t.Fatalf("got %+v", honest)
 	}
-	if forged := decide(voted(t, honest.ID, "olga", "it burns")); forged.Allowed || forged.Reason != outcome.ReasonWindowClosed {
+	if forged := decide(voted(t, honest.Digest.ID(), "olga", "it burns")); forged.Allowed || forged.Reason != outcome.ReasonWindowClosed {
 		t.Errorf("a new object breaks the glass in another's name: %+v", forged)
 	}
 }

@@ -1,6 +1,7 @@
 package drift
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -199,9 +200,9 @@ func (r *Resolver) reportHeld(ctx context.Context, p *parent.State, h settling.R
 	kind, set := r.Function.Kind(gvk), approval.Parse(p.Annotations)
 	intent, _ := trace.Intent(p)
 	spec := v1alpha1.DriftSpec{
-		ID: h.ID, Relation: relation, Parent: identity.ObjectReference(p.Ref, p.Generation, ""), Child: h.Child, Intent: intent.Generation,
+		ID: h.ID, Digest: h.Digest, Relation: relation, Parent: identity.ObjectReference(p.Ref, p.Generation, ""), Child: h.Child, Intent: intent.Generation,
 		Operation: h.Operation, Difference: kind.SecretFields.RedactFields(h.Difference), Cause: "the composition of " + identity.Describe(p.Ref),
-		SuggestedApproval: identity.ApproveCommand(p.Ref, r.Function.Kind(p.GroupVersionKind), h.ID),
+		SuggestedApproval: identity.ApproveCommand(p, r.Function.Kind(p.GroupVersionKind), h.ID),
 	}
 	if p.CompositionRevision != "" {
 		spec.Cause = "composition revision " + p.CompositionRevision
@@ -209,7 +210,7 @@ func (r *Resolver) reportHeld(ctx context.Context, p *parent.State, h settling.R
 	}
 	return &admission.Report{
 		Drift: spec, ParentRef: p.Ref, Parent: p, Holder: v1alpha1.HolderFunction,
-		Snoozed: set.Snoozed(clock.Now()), Recurs: set.UsedFor(h.ID),
+		Snoozed: set.Snoozed(clock.Now()), Recurs: set.UsedFor(h.ID), Votes: set.VotesFor(change.Digest(cmp.Or(h.Digest, h.ID))), Lacks: h.Lacks,
 	}
 }
 

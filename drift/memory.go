@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -29,21 +30,24 @@ const maxDetailed = 20_000
 // from the moment of the refusal on. It is safe for concurrent use.
 type Memory struct {
 	mu       sync.RWMutex
-	children map[child]map[string]*remembered // by id
+	children map[child]map[string]*remembered // by key
 	parents  map[owner]map[string]*remembered
-	ids      map[string]*remembered
-	// requesters of deletions that were refused, by id.
-	requesters map[string]requesters
-	begun      bool
+	keys     map[string]*remembered
+	// known differences that were refused or reported, by id.
+	known map[string]known
+	begun bool
 	// lost is called with each Drift that is gone, and of which what it holds is kept; nil where nothing is kept. It is set before the first.
 	lost func(*v1alpha1.Drift)
 }
 
-// requesters of a deletion, and the Namespace of its Drift.
-type requesters struct {
+// known differences under one id: the Namespace of their Drift, and the users who requested a deletion.
+type known struct {
 	namespace string
-	users     []string
+	admission.Known
 }
+
+// keyOf a difference: its digest, since another may have the same id (KR-13-68).
+func keyOf(d *v1alpha1.DriftSpec) string { return cmp.Or(d.Digest, d.ID) }
 
 // begin to answer: the Drifts are read, or cannot be.
 func (m *Memory) begin() {
@@ -82,7 +86,7 @@ type owner struct {
 
 // remembered difference.
 type remembered struct {
-	id    string
+	key   string
 	child child
 	owner owner
 	// namespace and uid of the owner.
@@ -96,8 +100,8 @@ type remembered struct {
 
 // NewMemory returns a Memory that is empty.
 func NewMemory() *Memory {
-	return &Memory{children: map[child]map[string]*remembered{}, parents: map[owner]map[string]*remembered{}, ids: map[string]*remembered{},
-		requesters: map[string]requesters{}}
+	return &Memory{children: map[child]map[string]*remembered{}, parents: map[owner]map[string]*remembered{}, keys: map[string]*remembered{},
+		known: map[string]known{}}
 }
 
 // Held of the child of a request, for its operation; nil for none. Of several values of one path, it is the last that was
@@ -105,7 +109,7 @@ func NewMemory() *Memory {
 func (m *Memory) Held(req *admission.Request) *admission.Held {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	if len(m.ids) == 0 {
+	if len(m.keys) == 0 {
 		return nil
 	}
 	of := m.children[childOf(req)]
@@ -124,13 +128,20 @@ func (m *Memory) Held(req *admission.Request) *admission.Held {
 }
 
 // bySeen orders differences by when they were last seen.
-func bySeen(a, b *remembered) int { return cmp.Or(a.seen.Compare(b.seen), cmp.Compare(a.id, b.id)) }
+func bySeen(a, b *remembered) int { return cmp.Or(a.seen.Compare(b.seen), cmp.Compare(a.key, b.key)) }
 
-// Again reports whether a difference is remembered, and if so, that it was refused again now: it is the last one.
-func (m *Memory) Again(id string) bool {
+// Again reports whether all of what was refused is remembered, and if so, that it was refused again now: it is the last one.
+func (m *Memory) Again(r *admission.Report) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.ids[id]
+	k := m.known[r.Drift.ID]
+	if !slices.Contains(k.Digests, change.Digest(r.Drift.Digest)) || r.Requester != "" && !slices.Contains(k.Requesters, r.Requester) {
+		return false
+	}
+	if len(r.Held.Drift) == 0 {
+		return true
+	}
+	e := m.keys[keyOf(&r.Drift)]
 	if e != nil {
 		again := *e // readers may have it
 		again.seen = clock.Now()
@@ -139,85 +150,104 @@ func (m *Memory) Again(id string) bool {
 	return e != nil
 }
 
-// Requesters of a deletion that was refused, by id, until its Drift is resolved (KR-14-62). It is not modified.
-func (m *Memory) Requesters(id string) []string {
+// Known returns what was refused or reported under an id, until its Drift is resolved. It is not modified.
+func (m *Memory) Known(id string) admission.Known {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return m.requesters[id].users
+	return m.known[id].Known
 }
 
-// addRequesters of a deletion, whose Drift has a Namespace; the caller holds the lock.
-func (m *Memory) addRequesters(namespace, id string, users ...string) {
-	have, known := m.requesters[id]
-	if !known && len(m.requesters) >= maxDetailed || known && have.namespace != namespace {
+// maxSameID bounds the digests that are known under one id: with two, it approves neither.
+const maxSameID = 2
+
+// note that a difference is known, whose Drift has a Namespace, and who requested it; the caller holds the lock.
+func (m *Memory) note(namespace string, d *v1alpha1.DriftSpec, requesters ...string) {
+	have, is := m.known[d.ID]
+	if !is && len(m.known) >= maxDetailed || is && have.namespace != namespace {
 		return
 	}
 	have.namespace = namespace
-	for _, u := range users {
-		have.users = requestersOf(have.users, u)
+	if digest := change.Digest(d.Digest); digest != "" && !slices.Contains(have.Digests, digest) && len(have.Digests) < maxSameID {
+		have.Digests = append(slices.Clip(have.Digests), digest)
 	}
-	if len(have.users) > 0 {
-		m.requesters[id] = have
+	for _, u := range requesters {
+		have.Requesters = requestersOf(slices.Clip(have.Requesters), u)
+	}
+	if have.Is() {
+		m.known[d.ID] = have
 	}
 }
 
-// removeRequesters of a deletion; the caller holds the lock.
-func (m *Memory) removeRequesters(id string) { delete(m.requesters, id) }
+// removeKnown difference, with the users who requested it, and return the keys of what it may be remembered as: a Drift of an
+// earlier release has no digest. The caller holds the lock.
+func (m *Memory) removeKnown(d *v1alpha1.DriftSpec) (keys []string) {
+	keys = []string{keyOf(d)}
+	have, is := m.known[d.ID]
+	if !is {
+		return keys
+	}
+	have.Requesters = nil
+	have.Digests = slices.DeleteFunc(slices.Clone(have.Digests), func(k change.Digest) bool {
+		if d.Digest == "" {
+			keys = append(keys, string(k))
+		}
+		return d.Digest == "" || string(k) == d.Digest
+	})
+	if m.known[d.ID] = have; !have.Is() {
+		delete(m.known, d.ID)
+	}
+	return keys
+}
 
 // Remember what a request was refused, until a Drift shows it and its end.
 func (m *Memory) Remember(r *admission.Report) {
-	if r.Requester != "" {
-		m.mu.Lock()
-		m.addRequesters(identity.DriftNamespace(r.ParentRef.Namespace, r.Drift.Child.Namespace), r.Drift.ID, r.Requester)
-		m.mu.Unlock()
-	}
-	held := admission.HeldOf(r.Held)
-	if held == nil || r.Drift.ID == "" {
+	if r.Drift.ID == "" {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.ids[r.Drift.ID] == nil {
+	m.note(identity.DriftNamespace(r.ParentRef.Namespace, r.Drift.Child.Namespace), &r.Drift, r.Requester)
+	if held := admission.HeldOf(r.Held); held != nil && m.keys[keyOf(&r.Drift)] == nil {
 		m.put(entryOf(&r.Drift, held, clock.Now()))
 	}
 }
 
 // put an entry; the caller holds the lock.
 func (m *Memory) put(e *remembered) {
-	m.forget(e.id)
-	if len(m.ids) >= maxDetailed {
+	m.forget(e.key)
+	if len(m.keys) >= maxDetailed {
 		e.held = &admission.Held{Whole: true, Since: e.held.Since}
 		for _, had := range m.children[e.child] { // one of each child is enough
-			e.id, e.owner, e.namespace, e.uid, e.stored = had.id, had.owner, had.namespace, had.uid, had.stored
+			e.key, e.owner, e.namespace, e.uid, e.stored = had.key, had.owner, had.namespace, had.uid, had.stored
 			if since := had.held.Since; since.Generation > 0 && since.Generation < e.held.Since.Generation {
 				e.held.Since = since
 			}
-			m.forget(had.id)
+			m.forget(had.key)
 			break
 		}
 	}
-	m.ids[e.id] = e
+	m.keys[e.key] = e
 	if m.children[e.child] == nil {
 		m.children[e.child] = map[string]*remembered{}
 	}
-	m.children[e.child][e.id] = e
+	m.children[e.child][e.key] = e
 	if m.parents[e.owner] == nil {
 		m.parents[e.owner] = map[string]*remembered{}
 	}
-	m.parents[e.owner][e.id] = e
+	m.parents[e.owner][e.key] = e
 }
 
-// forget an id; the caller holds the lock.
-func (m *Memory) forget(id string) {
-	e := m.ids[id]
+// forget a difference by its key; the caller holds the lock.
+func (m *Memory) forget(key string) {
+	e := m.keys[key]
 	if e == nil {
 		return
 	}
-	delete(m.ids, id)
-	if delete(m.children[e.child], id); len(m.children[e.child]) == 0 {
+	delete(m.keys, key)
+	if delete(m.children[e.child], key); len(m.children[e.child]) == 0 {
 		delete(m.children, e.child)
 	}
-	if delete(m.parents[e.owner], id); len(m.parents[e.owner]) == 0 {
+	if delete(m.parents[e.owner], key); len(m.parents[e.owner]) == 0 {
 		delete(m.parents, e.owner)
 	}
 }
@@ -234,11 +264,11 @@ func (m *Memory) OnUpdate(_, o any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if d.Status.Phase != v1alpha1.DriftResolved {
-		m.addRequesters(d.Namespace, d.Name, d.Status.Requesters...)
+		m.note(d.Namespace, &d.Spec, d.Status.Requesters...)
 		if d.Status.Held != nil {
 			e := entryOf(&d.Spec, admission.HeldOf(*d.Status.Held), lastSeen(d))
 			if e.stored = true; e.held != nil {
-				if had := m.ids[e.id]; had != nil && had.seen.After(e.seen) { // a Drift has whole seconds, and not every time
+				if had := m.keys[e.key]; had != nil && had.seen.After(e.seen) { // a Drift has whole seconds, and not every time
 					e.seen = had.seen
 				}
 				m.put(e)
@@ -249,10 +279,11 @@ func (m *Memory) OnUpdate(_, o any) {
 	if !resolvedByUs(d) || !m.knows(d) {
 		return // what another user resolves, or another Drift of that name, is held as before (KR-13-67)
 	}
-	m.removeRequesters(d.Name)
-	// What this replica has just refused again is newer than the end of an earlier occurrence.
-	if e := m.ids[d.Name]; e != nil && (e.stored || !lastSeen(d).Before(e.seen.Truncate(time.Second))) {
-		m.forget(d.Name)
+	for _, key := range m.removeKnown(&d.Spec) {
+		// What this replica has just refused again is newer than the end of an earlier occurrence.
+		if e := m.keys[key]; e != nil && (e.stored || !lastSeen(d).Before(e.seen.Truncate(time.Second))) {
+			m.forget(key)
+		}
 	}
 }
 
@@ -274,20 +305,21 @@ func (m *Memory) OnDelete(o any) {
 	if !m.knows(d) {
 		return
 	}
-	m.removeRequesters(d.Name)
-	if e := m.ids[d.Name]; e != nil && e.stored {
-		m.forget(d.Name)
+	for _, key := range m.removeKnown(&d.Spec) {
+		if e := m.keys[key]; e != nil && e.stored {
+			m.forget(key)
+		}
 	}
 }
 
 // knows reports whether what is remembered under the id of a Drift is of its Namespace, or nothing is; the caller holds the lock. Ids are
 // unique, but Drifts that another user creates may have any name.
 func (m *Memory) knows(d *v1alpha1.Drift) bool {
-	if e := m.ids[d.Name]; e != nil {
+	if e := m.keys[keyOf(&d.Spec)]; e != nil {
 		return identity.DriftNamespace(e.namespace, e.child.namespace) == d.Namespace
 	}
-	r, is := m.requesters[d.Name]
-	return !is || r.namespace == d.Namespace
+	k, is := m.known[d.Spec.ID]
+	return !is || k.namespace == d.Namespace
 }
 
 // keep what a Drift held that is gone; false where it held nothing.
@@ -297,9 +329,9 @@ func (m *Memory) keep(d *v1alpha1.Drift) bool {
 	if !m.knows(d) {
 		return false
 	}
-	e := m.ids[d.Name]
+	e := m.keys[keyOf(&d.Spec)]
 	if e == nil {
-		return len(m.requesters[d.Name].users) > 0
+		return len(m.known[d.Spec.ID].Requesters) > 0
 	}
 	kept := *e // readers may have it
 	kept.stored = false
@@ -307,12 +339,13 @@ func (m *Memory) keep(d *v1alpha1.Drift) bool {
 	return true
 }
 
-// Forget what was held, by its id: what it is about is gone.
-func (m *Memory) Forget(id string) {
+// Forget what was held: what it is about is gone.
+func (m *Memory) Forget(d *v1alpha1.DriftSpec) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.removeRequesters(id)
-	m.forget(id)
+	for _, key := range m.removeKnown(d) {
+		m.forget(key)
+	}
 }
 
 // Below is what is held of the children of a parent, sorted; own as in admission.Below.
@@ -325,7 +358,10 @@ func (m *Memory) Below(ref parent.Ref, own bool) (out []admission.Below) {
 		}
 		c := e.child
 		b := admission.Below{Child: identity.Describe(parent.Ref{GroupVersionKind: c.WithVersion(""), Namespace: c.namespace, Name: c.name}),
-			Operation: c.operation, ID: e.id, Since: e.held.Since.Generation, Own: own}
+			Operation: c.operation, ID: change.Digest(e.key).ID(), Since: e.held.Since.Generation, Own: own}
+		if len(e.key) > change.IDLength {
+			b.Digest = change.Digest(e.key)
+		}
 		if !e.held.Whole {
 			b.Paths = slices.Sorted(maps.Keys(e.held.Values))
 		}
@@ -365,6 +401,6 @@ func entryOf(d *v1alpha1.DriftSpec, held *admission.Held, seen time.Time) *remem
 	}
 	gk := schema.FromAPIVersionAndKind(d.Parent.APIVersion, d.Parent.Kind).GroupKind()
 	return &remembered{
-		id: d.ID, child: c, owner: owner{gk, d.Parent.Name}, namespace: d.Parent.Namespace, uid: d.Parent.UID, held: held, seen: seen,
+		key: keyOf(d), child: c, owner: owner{gk, d.Parent.Name}, namespace: d.Parent.Namespace, uid: d.Parent.UID, held: held, seen: seen,
 	}
 }

@@ -2,6 +2,7 @@ package drift
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -85,7 +87,7 @@ func TestMemory(t *testing.T) {
 		t.Errorf("what is over is still held: %+v", got)
 	}
 	m.OnDelete(old)
-	if m.Held(update("u")) != nil || len(m.children)+len(m.parents)+len(m.ids) > 0 {
+	if m.Held(update("u")) != nil || len(m.children)+len(m.parents)+len(m.keys) > 0 {
 		t.Errorf("nothing is held any more: %+v", m)
 	}
 }
@@ -96,20 +98,20 @@ func TestMemoryOfThisReplica(t *testing.T) {
 	before := resolvedDrift(stored("a", time.Hour, heldPath("spec.x", "1", 3)))
 	m.Remember(&admission.Report{Drift: partSpec("a", admission.Update), Held: heldPath("spec.x", "1", 7)})
 	m.OnUpdate(nil, before)
-	if got := m.Held(update("u")); got == nil || got.Since.Generation != 7 || m.ids["a"] == nil {
+	if got := m.Held(update("u")); got == nil || got.Since.Generation != 7 || m.keys["a"] == nil {
 		t.Fatalf("forgotten: %+v", got)
 	}
 	m.OnDelete(before)
-	if m.ids["a"] == nil {
+	if m.keys["a"] == nil {
 		t.Fatal("forgotten with the Drift of an earlier occurrence")
 	}
 	now := stored("a", 0, heldPath("spec.x", "1", 7))
 	m.OnUpdate(nil, resolvedDrift(now)) // detected and resolved in one event
-	if m.ids["a"] != nil {
+	if m.keys["a"] != nil {
 		t.Error("held after its end")
 	}
 	m.Remember(&admission.Report{Drift: partSpec("f", admission.Update)})
-	if m.ids["f"] != nil || m.Again("f") {
+	if m.keys["f"] != nil || m.Again(&admission.Report{Drift: partSpec("f", admission.Update)}) {
 		t.Error("a freeze is held")
 	}
 }
@@ -166,8 +168,8 @@ func TestMemoryBound(t *testing.T) {
 	d := stored("more", 0, heldPath("spec.y", "1", 9))
 	d.Spec.Child.UID = types.UID(fmt.Sprint("u", maxDetailed))
 	m.OnUpdate(nil, d)
-	if last := m.Held(update(d.Spec.Child.UID)); len(m.ids) != maxDetailed+1 || !last.Whole || last.Since.Generation != 3 {
-		t.Errorf("%d entries, and of a child with two %+v", len(m.ids), last)
+	if last := m.Held(update(d.Spec.Child.UID)); len(m.keys) != maxDetailed+1 || !last.Whole || last.Since.Generation != 3 {
+		t.Errorf("%d entries, and of a child with two %+v", len(m.keys), last)
 	}
 }
 
@@ -194,5 +196,45 @@ func TestMemoryBelow(t *testing.T) {
 	}
 	if m.begin(); m.Ready(nil) != nil {
 		t.Error("not ready")
+	}
+}
+
+// TestMemoryOfTheSameID: two differences with one id are two (KR-13-68), until one is over. A Drift of an earlier release has no digest.
+func TestMemoryOfTheSameID(t *testing.T) {
+	const id = "0123456789abcdef"
+	spec := func(rest string) v1alpha1.DriftSpec {
+		s := partSpec(id, admission.Update)
+		s.Digest = id + strings.Repeat(rest, 48)
+		return s
+	}
+	m := NewMemory()
+	harmless, harmful := spec("a"), spec("b")
+	first := &admission.Report{Drift: harmless, Held: heldPath("spec.x", "1", 3), Requester: "anna"}
+	second := &admission.Report{Drift: harmful, Held: heldPath("spec.y", "1", 3)}
+	m.Remember(first)
+	if !m.Again(first) || m.Again(second) {
+		t.Fatal("one of another digest is taken for what was refused")
+	}
+	m.Remember(second)
+	if got := m.Held(update("u")); len(got.Values) != 2 {
+		t.Errorf("of two differences %v is held", got.Values)
+	}
+	want := admission.Known{Digests: []change.Digest{change.Digest(harmless.Digest), change.Digest(harmful.Digest)}, Requesters: []string{"anna"}}
+	if diff := cmp.Diff(want, m.Known(id)); diff != "" {
+		t.Errorf("known: -want, +got:\n%s", diff)
+	}
+	over := stored(id, time.Hour, heldPath("spec.x", "1", 3))
+	over.Spec = harmless
+	m.OnUpdate(nil, over)
+	m.OnUpdate(nil, resolvedDrift(over))
+	if got := m.Known(id); len(got.Digests) != 1 || string(got.Digests[0]) != harmful.Digest || len(got.Requesters) > 0 {
+		t.Errorf("known after the end of one: %+v", got)
+	}
+	if got := m.Held(update("u")); len(got.Values) != 1 {
+		t.Errorf("after the end of one %v is held", got.Values)
+	}
+	m.OnUpdate(nil, resolvedDrift(stored(id, 0, heldPath("spec.y", "1", 3))))
+	if got := m.Held(update("u")); got != nil || m.Known(id).Is() {
+		t.Errorf("after the end of a Drift without a digest: %+v", got)
 	}
 }

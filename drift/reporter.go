@@ -203,6 +203,11 @@ func (r *Reporter) record(ctx context.Context, i Item, count int64) error {
 	if err != nil {
 		return err
 	}
+	if had := d.Spec.Digest; had != "" && i.Report.Drift.Digest != "" && had != i.Report.Drift.Digest {
+		r.Log.Info("two differences have the same id; the second is refused and not reported (KR-13-68)", "drift", d.Name, "reported", had,
+			"refused", i.Report.Drift.Digest)
+		return nil
+	}
 	now := metav1.NewTime(i.at.UTC().Truncate(time.Second))
 	isNew := d.Status.Phase != v1alpha1.DriftDetected
 	if (isNew || i.Report.Recurs) && r.Recurred != nil {

@@ -84,7 +84,7 @@ func (r *restorer) restoreOne(ctx context.Context, d *v1alpha1.Drift) error {
 	case err != nil:
 		return err
 	case over:
-		r.memory.Forget(d.Name)
+		r.memory.Forget(&d.Spec)
 		return nil
 	}
 	select {
@@ -94,7 +94,7 @@ func (r *restorer) restoreOne(ctx context.Context, d *v1alpha1.Drift) error {
 	}
 	err := r.restore(ctx, d)
 	if kerrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || kerrors.IsNotFound(err) {
-		r.memory.Forget(d.Name)
+		r.memory.Forget(&d.Spec)
 		return nil
 	}
 	return err

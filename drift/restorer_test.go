@@ -76,7 +76,7 @@ func TestRestorer(t *testing.T) {
 			}
 			m.OnDelete(d)
 			assert.Equal(t, tc.held, m.Held(update("u")) != nil, tc.reason)
-			assert.Equal(t, tc.held, len(m.Requesters("a")) > 0, tc.reason)
+			assert.Equal(t, tc.held, len(m.Known("a").Requesters) > 0, tc.reason)
 			waits := 0
 			if tc.follower {
 				waits = 1 // it may lead later
@@ -161,7 +161,7 @@ func TestDriftOfAnotherNamespace(t *testing.T) {
 		m.OnAdd(d, true)
 		end(m)
 		assert.NotNil(t, m.Held(update("u")), name)
-		assert.Equal(t, []string{"anna"}, m.Requesters("a"), name)
+		assert.Equal(t, []string{"anna"}, m.Known("a").Requesters, name)
 	}
 }
 

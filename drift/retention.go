@@ -105,7 +105,7 @@ func Trim(o any) (any, error) {
 			Namespace: d.Namespace, Name: d.Name, UID: d.UID, ResourceVersion: d.ResourceVersion, CreationTimestamp: d.CreationTimestamp,
 			ManagedFields: ofStatus(d.ManagedFields),
 		},
-		Spec: v1alpha1.DriftSpec{Relation: d.Spec.Relation, Operation: d.Spec.Operation},
+		Spec: v1alpha1.DriftSpec{ID: d.Name, Digest: d.Spec.Digest, Relation: d.Spec.Relation, Operation: d.Spec.Operation},
 		Status: v1alpha1.DriftStatus{Phase: d.Status.Phase, LastSeen: d.Status.LastSeen,
 			Since: d.Status.Since, Snoozed: d.Status.Snoozed, Reports: d.Status.Reports},
 	}, nil

@@ -99,7 +99,8 @@ func TestTrim(t *testing.T) {
 	}
 	resolved, err := Trim(d(v1alpha1.DriftResolved))
 	require.NoError(t, err)
-	assert.Equal(t, &v1alpha1.Drift{ObjectMeta: metav1.ObjectMeta{Name: "d", UID: "u"}, Status: v1alpha1.DriftStatus{Phase: v1alpha1.DriftResolved}}, resolved)
+	assert.Equal(t, &v1alpha1.Drift{ObjectMeta: metav1.ObjectMeta{Name: "d", UID: "u"}, Spec: v1alpha1.DriftSpec{ID: "d"},
+		Status: v1alpha1.DriftStatus{Phase: v1alpha1.DriftResolved}}, resolved)
 
 	whole := d(v1alpha1.DriftDetected)
 	whole.ManagedFields = nil

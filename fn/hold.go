@@ -43,8 +43,8 @@ func (r *run) heldAnnotation(res *resource) string {
 	switch {
 	case d != nil:
 		held := &v1alpha1.Held{
-			Reason: string(d.Reason), Operation: string(res.operation), ID: d.ID, Approve: d.Suggestion,
-			Before: d.Before, HeldDrift: d.Drift.Drift(),
+			Reason: string(d.Reason), Operation: string(res.operation), ID: d.Digest.ID(), Digest: d.Digest.Whole(), Approve: d.Suggestion,
+			Lacks: d.Lacks, Before: d.Before, HeldDrift: d.Drift.Drift(),
 		}
 		if res.operation == admission.Update {
 			changes := d.Changes[:min(len(d.Changes), v1alpha1.MaxHeldPaths)]
@@ -82,7 +82,7 @@ func (r *run) creations() []v1alpha1.HeldCreation {
 		d, o := &res.decision, res.after
 		out = append(out, v1alpha1.HeldCreation{
 			Resource: res.name, APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(),
-			Reason: string(d.Reason), ID: d.ID, Approve: d.Suggestion, Before: d.Before, HeldDrift: d.Drift.Drift(),
+			Reason: string(d.Reason), ID: d.Digest.ID(), Digest: d.Digest.Whole(), Approve: d.Suggestion, Lacks: d.Lacks, Before: d.Before, HeldDrift: d.Drift.Drift(),
 		})
 	}
 	slices.SortStableFunc(out, func(a, b v1alpha1.HeldCreation) int { return strings.Compare(a.Resource, b.Resource) })

@@ -8,12 +8,21 @@ import (
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/fn/policies"
 )
 
-// The function counts the votes that a webhook stores on the composite, by the same ApprovalRules (KR-14-11).
+// The function counts the votes that a webhook stores on the composite, by the same ApprovalRules (KR-14-11), also while a resource has used
+// another approval that is still written there.
 func TestVotes(t *testing.T) {
+	for name, used := range map[string]string{"Votes": "", "BesideAUsedApproval": `[{"kind":"Thing","name":"other","mode":"once"}]`} {
+		t.Run(name, func(t *testing.T) { testVotes(t, used) })
+	}
+}
+
+// testVotes with approvals on the composite that its resource b has used.
+func testVotes(t *testing.T, used string) {
 	rule := resources(map[string]any{"apiVersion": "kausality.io/v1alpha1", "kind": "ApprovalRule", "metadata": map[string]any{"name": "production"},
 		"spec": map[string]any{"match": map[string]any{"namespaces": []any{"*"}}, "require": []any{
 			map[string]any{"count": int64(2), "subjects": []any{map[string]any{"kind": "Group", "name": "dba"}}}}}})
@@ -27,6 +36,10 @@ func TestVotes(t *testing.T) {
 	s.reconcile(want)
 	annotations := s.live["b"].GetAnnotations()
 	annotations[v1alpha1.AnnotationKeyUpdaters] = "0123456789abcdef" // the webhook guards it
+	for _, e := range approval.Parse(map[string]string{v1alpha1.AnnotationKeyApprovals: used}).Approvals {
+		annotations[v1alpha1.AnnotationKeyUsedApprovals] = e.Content
+		s.annotate(v1alpha1.AnnotationKeyApprovals, used)
+	}
 	s.live["b"].SetAnnotations(annotations)
 	s.annotate(v1alpha1.AnnotationKeySettledGeneration, "1")
 	want["b"] = plain("y")

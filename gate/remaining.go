@@ -149,13 +149,16 @@ func clip(text string, length int) string {
 }
 
 // eventOfDrift is the event of external drift that is not approved.
-func eventOfDrift(d v1alpha1.DriftSpec) event {
+func eventOfDrift(d v1alpha1.DriftSpec, lacks string) event {
 	e := warning("ExternalDrift", "The external resource differs: %s.", clip(gating.ExplainDifference(d.Difference), maxEventDifference))
 	if d.SuggestedApproval == "" {
 		e.text += " The gate keeps it as it is."
 		return e
 	}
 	e.text += " The gate keeps it as it is until that is approved, or reverted outside. To have the provider revert it: " + d.SuggestedApproval
+	if lacks != "" { // of the last event that was written: votes make none
+		e.text += " . " + lacks
+	}
 	return e
 }
 

@@ -132,7 +132,7 @@ func TestRemainingBounds(t *testing.T) {
 	d := *differing("0123456789abcdef").Drift
 	d.Difference[0].Old = strings.Repeat("ä", 2000)
 	d.SuggestedApproval = strings.Repeat("x", 900)
-	e := (&Controller{}).remainingEvent(o, d.ID, eventOfDrift(d), time.Now())
+	e := (&Controller{}).remainingEvent(o, d.ID, eventOfDrift(d, ""), time.Now())
 	if len(e.Name) > 253 || strings.Contains(e.Name, "..") || len(e.Note) > 1024 || !strings.Contains(e.Note, "ä…") {
 		t.Errorf("%q, %d bytes: %s", e.Name, len(e.Note), e.Note)
 	}

@@ -44,7 +44,7 @@ func (c *Controller) announceRemaining(ctx context.Context, o *cluster.Object, d
 	var e event
 	switch {
 	case d.Drift != nil:
-		id, e = d.Drift.ID, eventOfDrift(*d.Drift)
+		id, e = d.Drift.ID, eventOfDrift(*d.Drift, d.Lacks)
 	case withheld != nil:
 		id, e = withheld.ID, eventOfWithheld(*withheld)
 		if !c.remaining.has(o.State.Ref, id) {

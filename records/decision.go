@@ -69,7 +69,7 @@ func OfDecision(req *admission.Request, d admission.Decision) Occurrence {
 	out := &decision{
 		ref: req.Ref(), operation: string(req.Operation), user: req.User, manager: req.FieldManager, at: req.Time,
 		external: annotationOf(req.Current(), annotationExternalName), intent: intent, trace: d.Trace,
-		changes: d.Changes, id: d.ID, reason: string(d.Reason),
+		changes: d.Changes, id: d.Digest.ID(), reason: string(d.Reason),
 	}
 	if d.Claim != nil {
 		out.holder = &d.Claim.Holder

@@ -190,7 +190,7 @@ func TestChain(t *testing.T) {
 	childHop.Approval = &v1alpha1.HopApproval{Content: "c0ffee", Digest: held.Spec.ID, Mode: v1alpha1.ApprovalOnce, By: []v1alpha1.Vote{vote}}
 	of := trace.Trace{parentHop, childHop}
 	passed := recorded(t, OfDecision(request(mr, "orders-db", "crossplane", nil, nil), admission.Decision{
-		Allowed: true, Class: outcome.ClassDrift, Reason: outcome.ReasonApproved, Trace: of, ID: held.Spec.ID,
+		Allowed: true, Class: outcome.ClassDrift, Reason: outcome.ReasonApproved, Trace: of, Digest: change.Digest(held.Spec.ID),
 		Changes: []change.Change{{Path: "spec.forProvider.size"}},
 		Claim:   &identity.ClaimEffect{Holder: parent.Ref{GroupVersionKind: xr, Namespace: "shop", Name: "orders", UID: "uid-orders"}},
 	}))

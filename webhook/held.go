@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -21,11 +22,11 @@ const (
 	belowDepth, belowObjects = 3, 512
 )
 
-// remember what was refused as drift, and who requested a deletion that was refused, before the Drift is stored: the next request may
+// remember what was refused, and who requested a deletion that was, before the Drift is stored: the next request may
 // be an intent (KR-05-66). Only what is about a stored object is remembered (KR-13-22), which costs a read for each new difference;
 // without it, the Drift alone is.
 func (h *Handler) remember(ctx context.Context, req *admission.Request, r *admission.Report) {
-	if h.Held == nil || r == nil || r.Requester == "" && (len(r.Held.Drift) == 0 || h.Held.Again(r.Drift.ID)) {
+	if h.Held == nil || r == nil || r.Drift.ID == "" || h.Held.Again(r) {
 		return
 	}
 	if still := stored.Still(h.Cluster, req, false); still != nil {
@@ -45,8 +46,8 @@ type below struct {
 	memory *drift.Memory
 }
 
-// Requesters of a deletion that was refused.
-func (b below) Requesters(id string) []string { return b.memory.Requesters(id) }
+// Known under an id.
+func (b below) Known(id string) admission.Known { return b.memory.Known(id) }
 
 // Below an object, at most admission.MaxBelow.
 func (b below) Below(_ context.Context, p *parent.State) []admission.Below {
@@ -91,7 +92,7 @@ func recordedOn(s *parent.State) (admission.Below, bool) {
 	if value == "" || json.Unmarshal([]byte(value), &h) != nil || len(h.Drift) == 0 {
 		return admission.Below{}, false
 	}
-	out := admission.Below{Child: identity.Describe(s.Ref), Operation: admission.Operation(h.Operation), Paths: h.Paths, ID: h.ID}
+	out := admission.Below{Child: identity.Describe(s.Ref), Operation: admission.Operation(h.Operation), Paths: h.Paths, ID: h.ID, Digest: change.Digest(h.Digest)}
 	if h.Since != nil {
 		out.Since = h.Since.Generation
 	}

@@ -31,7 +31,7 @@ func TestAuditAnnotations(t *testing.T) {
 		documented = append(documented, m[1])
 	}
 	d := admission.Decision{
-		Class: outcome.ClassDrift, Mode: v1alpha1.ModeEnforce, Reason: outcome.ReasonDrift, ID: "id", Phase: v1alpha1.PhaseInitialized,
+		Class: outcome.ClassDrift, Mode: v1alpha1.ModeEnforce, Reason: outcome.ReasonDrift, Digest: "id", Phase: v1alpha1.PhaseInitialized,
 		Resolution: outcome.ResolutionRefused, Exception: &outcome.ExceptionUse{Policy: "policy"}, Trace: trace.Trace{{}},
 	}
 	if diff := cmp.Diff(slices.Sorted(slices.Values(documented)), slices.Sorted(maps.Keys(review.Audit(&admission.Request{}, d)))); diff != "" {

@@ -339,7 +339,7 @@ func (r *Rule) selects(c *Change) bool {
 
 // touches reports whether the change is one of the paths of the rule.
 func (r *Rule) touches(c *Change) bool {
-	if len(r.paths) == 0 || !slices.Equal(c.Verbs, []v1alpha1.Verb{v1alpha1.VerbUpdate}) {
+	if len(r.paths) == 0 || c.changesAll() {
 		return true
 	}
 	for _, f := range c.Changes {

@@ -135,6 +135,11 @@ func (e Entries) Live(settled int64) Entries {
 	return slices.DeleteFunc(slices.Clone(e), func(entry Entry) bool { return entry.Generation != 0 && entry.Generation <= settled })
 }
 
+// Since returns the entries that were granted after a generation of the carrier.
+func (e Entries) Since(generation int64) Entries {
+	return slices.DeleteFunc(slices.Clone(e), func(entry Entry) bool { return entry.Generation <= generation })
+}
+
 // Missing returns the paths of a change that no entry covers, sorted; the one path "" where a creation or deletion is
 // not covered as such. verb is Create, Update or Delete (KR-06-07).
 func (e Entries) Missing(child schema.GroupKind, verb string, details []change.Detail) []string {

@@ -43,13 +43,13 @@ func ParseClaims(value string) Claims {
 	if value == "" || json.Unmarshal([]byte(value), &c) != nil {
 		return nil
 	}
-	return c
+	return slices.DeleteFunc(c, func(e v1alpha1.Claim) bool { return e.State == v1alpha1.ClaimSeal })
 }
 
-// String returns the annotation's value: a JSON array, "[]" where there are no claims.
+// String returns the annotation's value without a seal: a JSON array, "[]" where there are no claims.
 func (c Claims) String() string {
 	if len(c) == 0 {
-		return "[]"
+		return none
 	}
 	return annotation.MustMarshal(c)
 }
@@ -141,6 +141,16 @@ func (c Claims) Set(id string, state v1alpha1.ClaimState, now time.Time) Claims 
 		}
 	}
 	return c.put(next)
+}
+
+// Mark returns the claims with that of an approval in a state, or a new one of that state; what else is recorded of it stays.
+func (c Claims) Mark(content string, state v1alpha1.ClaimState) Claims {
+	out := slices.Clone(c)
+	if have := out.Of(content); have != nil {
+		have.State = state
+		return out
+	}
+	return append(out, v1alpha1.Claim{Content: content, State: state})
 }
 
 // put returns the claims with a claim in the place of that of the same approval, or at the end.

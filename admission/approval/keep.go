@@ -3,10 +3,12 @@ package approval
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/kausality-io/function-kausality/admission/annotation"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -17,18 +19,16 @@ import (
 // annotations are those the write would store, generation the parent's after the write, intent its intent generation
 // after the write. edits are the annotations to change on top, nil values removing them; annotations is not modified.
 //
-// held returns since which intent generation a difference, by its id, is held: an approval of exactly that is not
-// stale before it (KR-05-58). nil where nothing is held.
+// known looks up differences: an approval of exactly one that is held is not stale before that (KR-05-58), and a person who writes it
+// again, after it was used, approves it again (KR-05-35). What is known under an id is what it is about (KR-13-68).
 //
 // ballot identifies the user who writes; nil where the write is no request, so that no user votes by it.
 func Admit(annotations map[string]string, generation, intent int64, now time.Time,
-	held func(digest string) (since int64, is bool), ballot *Ballot) (edits map[string]*string) {
+	known Lookup, ballot *Ballot) (edits map[string]*string) {
 	set := Parse(annotations)
 	oldest := func(e Entry) int64 {
-		if held != nil && e.Digest != "" {
-			if since, is := held(e.Digest); is {
-				return min(intent, since)
-			}
+		if since, is := known.since(e.Digest); is {
+			return min(intent, since)
 		}
 		return intent
 	}
@@ -40,12 +40,18 @@ func Admit(annotations map[string]string, generation, intent int64, now time.Tim
 			continue
 		}
 		c := claims.Of(e.Content)
-		if c == nil {
-			claims = claims.put(ballot.cast(e, arrival(e, generation, oldest(e), now)))
+		if c == nil || ballot.gives(e, *c, known) {
+			next := ballot.cast(e, arrival(e, generation, oldest(e), now))
+			next.Bound = known.bound(e.Digest)
+			claims = claims.put(next)
 			continue
 		}
 		if collecting(*c) {
-			claims = claims.put(ballot.cast(e, *c))
+			next := ballot.cast(e, *c)
+			if ballot.adds(e) {
+				next.Bound = cmp.Or(next.Bound, known.bound(e.Digest))
+			}
+			claims = claims.put(next)
 			c = claims.Of(e.Content)
 		}
 		if c.State == v1alpha1.ClaimOpen && (!lasting && c.Generation < oldest(e) || Ended(e.Expiry, now)) {
@@ -54,15 +60,81 @@ func Admit(annotations map[string]string, generation, intent int64, now time.Tim
 			claims = claims.put(next)
 			stale[e.Content] = true
 		}
+		if c.State == v1alpha1.ClaimUnreviewed { // the same annotation is a change again
+			stale[e.Content] = true
+		}
 	}
+	claims = slices.DeleteFunc(claims, func(c v1alpha1.Claim) bool { return c.State == v1alpha1.ClaimUnreviewed })
 	for _, e := range set.Withdrawn {
 		claims = ballot.withdraw(e, claims)
 	}
 	edits = Remove(annotations, func(e Entry) bool { return stale[e.Content] })
-	if value := claims.String(); value != annotations[v1alpha1.AnnotationKeyClaims] && (len(claims) > 0 || annotations[v1alpha1.AnnotationKeyClaims] != "") {
+	for key, value := range ballot.marks(set, claims, now) {
+		if _, removed := edits[key]; !removed {
+			edits[key] = value
+		}
+	}
+	stored := annotations[v1alpha1.AnnotationKeyClaims]
+	if value := claims.String(); !Same(value, stored) && (len(claims) > 0 || stored != "") {
 		edits[v1alpha1.AnnotationKeyClaims] = &value
 	}
 	return edits
+}
+
+// Known is what is known of the differences under an id, on the object on which they are approved.
+type Known struct {
+	// Since which intent generation one of them is held; math.MaxInt64 where none is.
+	Since int64
+	// Digests of those that were refused or reported. None where only the id is known, and more than one where another difference
+	// has the same id.
+	Digests []change.Digest
+}
+
+// Lookup returns what is known under an id; false where nothing is. A nil Lookup knows nothing.
+type Lookup func(id string) (Known, bool)
+
+// of returns what is known of the difference that an approval names by its id or digest.
+func (l Lookup) of(name string) (Known, bool) {
+	if l == nil || name == "" {
+		return Known{}, false
+	}
+	return l(change.Digest(name).ID())
+}
+
+func (l Lookup) since(name string) (since int64, is bool) {
+	k, is := l.of(name)
+	return k.Since, is
+}
+
+// is reports whether a difference is known under a name.
+func (l Lookup) is(name string) bool {
+	_, is := l.of(name)
+	return is
+}
+
+// bound returns the digest that an approval under a name is about; "" where it is not known.
+func (l Lookup) bound(name string) string {
+	k, _ := l.of(name)
+	for _, d := range k.Digests {
+		if string(d) == name || len(k.Digests) == 1 && d.Is(name) {
+			return string(d)
+		}
+	}
+	return ""
+}
+
+// ambiguous returns the reason why an approval under a name is of no one difference; "" where there is none. bound is the digest that
+// earlier votes for the same approval are about; "" for none.
+func (l Lookup) ambiguous(name, bound string) string {
+	k, _ := l.of(name)
+	digests := slices.Clone(k.Digests)
+	if bound != "" && !slices.Contains(digests, change.Digest(bound)) && len(digests) > 0 {
+		digests = append(digests, change.Digest(bound))
+	}
+	if len(digests) < 2 || len(name) != change.IDLength {
+		return ""
+	}
+	return fmt.Sprintf("%s is the id of two differences, %s and %s, and approves neither", name, digests[0], digests[1])
 }
 
 // arrival returns the claim of an approval that did not exist before. One that names a generation older than the

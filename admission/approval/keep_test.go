@@ -192,10 +192,10 @@ func TestRemove(t *testing.T) {
 
 // An approval of exactly what is held is not stale before it was held, in an old record and on arrival (KR-05-58).
 func TestAdmitHeld(t *testing.T) {
-	held := func(digest string) (int64, bool) { return 5, digest == "abc" }
+	held := func(digest string) (Known, bool) { return Known{Since: 5}, digest == "abc" }
 	for name, tc := range map[string]struct {
 		value string
-		held  func(string) (int64, bool)
+		held  Lookup
 		kept  bool
 	}{
 		"Held":        {value: `[{"kind":"Part","name":"one","digest":"abc","mode":"once","generation":5}]`, held: held, kept: true},
@@ -225,7 +225,7 @@ func TestAdmitHeld(t *testing.T) {
 }
 
 // merge what Admit changes at intent 6.
-func merge(in map[string]string, held func(string) (int64, bool)) map[string]string {
+func merge(in map[string]string, held Lookup) map[string]string {
 	for k, v := range Admit(in, 6, 6, now, held, nil) {
 		in[k] = *v
 	}

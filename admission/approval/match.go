@@ -1,9 +1,13 @@
 package approval
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -28,7 +32,7 @@ type Query struct {
 	Exact bool
 	// Digests the difference goes by: its own id, and for the deletion of many
 	// at once that of the whole.
-	Digests []string
+	Digests []change.Digest
 	// Intent generation of the parent.
 	Intent int64
 	// Use identifies this use of a once approval.
@@ -64,7 +68,7 @@ func (s Set) Approved(q Query) (Match, bool) {
 	var fresh *Match
 	for _, once := range []bool{false, true} {
 		for _, e := range s.Approvals {
-			if (e.Mode == v1alpha1.ApprovalOnce) != once || !fits(e.Approval, q) || !s.valid(e, q) || s.lacks(e, q) != "" {
+			if (e.Mode == v1alpha1.ApprovalOnce) != once || !s.fits(e, q) || !s.valid(e, q) || s.lacks(e, q) != "" {
 				continue
 			}
 			if !once {
@@ -92,7 +96,15 @@ func (s Set) Exact() bool {
 
 // Spent returns an approval that would fit, were it not used up or stale.
 func (s Set) Spent(q Query) (Entry, bool) {
-	return first(s.Approvals, func(e Entry) bool { return fits(e.Approval, q) })
+	return first(s.Approvals, func(e Entry) bool { return s.fits(e, q) })
+}
+
+// WhySpent returns what is the matter with an approval that Spent returned, as the end of a clause about it.
+func (s Set) WhySpent(e Entry) string {
+	if c := s.Claims.Of(e.Content); c != nil && c.State == v1alpha1.ClaimUnreviewed {
+		return "was written while no webhook reviewed it, and counts for nothing"
+	}
+	return "is used up or out of date"
 }
 
 // lacks returns a clause about the votes that an approval lacks (KR-14-03).
@@ -114,7 +126,7 @@ func (s Set) votes(q Query) []v1alpha1.Vote {
 	var out []v1alpha1.Vote
 	for _, e := range s.Approvals {
 		c := s.Claims.Of(e.Content)
-		if c == nil || c.Spent() || e.Digest == "" || e.Mode == v1alpha1.ApprovalAlways || !fits(e.Approval, q) || !s.valid(e, q) {
+		if c == nil || c.Spent() || e.Digest == "" || e.Mode == v1alpha1.ApprovalAlways || !s.fits(e, q) || !s.valid(e, q) {
 			continue
 		}
 		for _, v := range c.By {
@@ -122,6 +134,11 @@ func (s Set) votes(q Query) []v1alpha1.Vote {
 		}
 	}
 	return out
+}
+
+// VotesFor returns the votes for a difference of which no more is known than its digest.
+func (s Set) VotesFor(digest change.Digest) []v1alpha1.Vote {
+	return s.votes(Query{Digests: []change.Digest{digest}})
 }
 
 // Tally returns the votes for a difference, and a clause about the votes that are missing; both are empty where no
@@ -173,6 +190,26 @@ func (s Set) UsedFor(digest string) bool {
 	return len(s.Claims.Forget(digest, s.Approvals)) < len(s.Claims)
 }
 
+// Value returns the value of approve-<id> that approves a difference now: the mode, and, where an approval of an earlier occurrence is
+// written or recorded, a reason which makes it another approval (KR-05-39).
+func (s Set) Value(digest string, mode v1alpha1.ApprovalMode) string {
+	value := string(mode)
+	for range len(s.Claims) {
+		c := s.Claims.Of(content(v1alpha1.Approval{Digest: digest, Mode: mode, Reason: reasonOf(value)}, nil))
+		if c == nil || !c.Spent() && (c.State != v1alpha1.ClaimPending || c.Relation == v1alpha1.RelationExternal) {
+			break
+		}
+		value = string(mode) + ": again, after " + cmp.Or(c.ID, "generation "+strconv.FormatInt(c.Generation, 10))
+	}
+	return value
+}
+
+// reasonOf returns the reason in a value of approve-<id>; "" for none.
+func reasonOf(value string) string {
+	_, reason, _ := strings.Cut(value, ":")
+	return strings.TrimSpace(reason)
+}
+
 // valid reports whether an entry still holds for the parent's intent (KR-05-32). An
 // entry without a generation holds for the one at which it was admitted, which its
 // claim stores.
@@ -182,7 +219,7 @@ func (s Set) valid(e Entry, q Query) bool {
 	}
 	c := s.Claims.Of(e.Content)
 	switch {
-	case c != nil && c.State == v1alpha1.ClaimPruned:
+	case c != nil && (c.State == v1alpha1.ClaimPruned || c.State == v1alpha1.ClaimUnreviewed):
 		return false
 	case e.Generation > 0:
 		return e.Generation >= q.Intent
@@ -194,8 +231,9 @@ func (s Set) valid(e Entry, q Query) bool {
 
 // fits reports whether an approval is about the child and the difference. A digest
 // identifies a difference, so that the child need not be named with it (KR-05-30, KR-05-31).
-func fits(a v1alpha1.Approval, q Query) bool {
-	if a.Digest != "" && !slices.Contains(q.Digests, a.Digest) || a.Digest == "" && q.Exact {
+func (s Set) fits(e Entry, q Query) bool {
+	a := e.Approval
+	if a.Digest != "" && !s.names(e, q.Digests) || a.Digest == "" && q.Exact {
 		return false
 	}
 	if a.Digest != "" && a.Kind == "" {
@@ -208,6 +246,18 @@ func fits(a v1alpha1.Approval, q Query) bool {
 		return false
 	}
 	return relation(q.Relation) != v1alpha1.RelationExternal || q.verbs(a.Verbs, !q.Named || a.Digest != "")
+}
+
+// names reports whether an entry names one of the digests. An id is about the difference alone that was known under it when the
+// approval was given (KR-13-68). A query that knows no more than an id asks about that.
+func (s Set) names(e Entry, digests []change.Digest) bool {
+	bound := ""
+	if c := s.Claims.Of(e.Content); c != nil {
+		bound = c.Bound
+	}
+	return slices.ContainsFunc(digests, func(d change.Digest) bool {
+		return d.Is(e.Digest) && (bound == "" || bound == string(d) || len(d) == change.IDLength)
+	})
 }
 
 // relation returns a relation with its default; "Child" is the shorthand of policies.

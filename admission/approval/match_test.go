@@ -8,13 +8,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 func query() Query {
 	return Query{
 		APIVersion: "apps/v1", Kind: "Deployment", Name: "web", Resource: "frontend",
-		Relation: v1alpha1.RelationControllerChild, Digests: []string{"d1"}, Intent: 5, Use: use(),
+		Relation: v1alpha1.RelationControllerChild, Digests: []change.Digest{"d1"}, Intent: 5, Use: use(),
 	}
 }
 

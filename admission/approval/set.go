@@ -27,6 +27,8 @@ type Entry struct {
 	Content string
 	// BreakGlass is the reason for which it is given alone; empty for an ordinary approval.
 	BreakGlass string
+	// Value of approve-<id> as it is written; empty for an entry of the list.
+	Value string
 }
 
 // Set of what users decided on one parent.
@@ -236,21 +238,29 @@ const (
 	maxReason = 512
 )
 
-// approve reads the value of approve-<id> (KR-02-07, KR-14-07, KR-14-09).
+// approve reads the value of approve-<id>: a mode, optionally with a reason, as in "once: INC-4711" (KR-02-07, KR-14-07,
+// KR-14-09, KR-05-39).
 func approve(key, value string) (Entry, error) {
-	value = strings.TrimSpace(value)
-	a := v1alpha1.Approval{Mode: v1alpha1.ApprovalMode(value), Digest: strings.TrimPrefix(key, v1alpha1.AnnotationKeyApprovePrefix)}
-	e := Entry{Approval: a, Key: key}
-	reason, broken := strings.CutPrefix(value, ValueBreakGlass)
-	switch reason = strings.TrimSpace(reason); {
-	case broken && (reason == "" || len(reason) > maxReason):
-		return Entry{}, fmt.Errorf("%s needs a reason of at most %d bytes, as in \"%s the database is down\"", ValueBreakGlass, maxReason, ValueBreakGlass)
-	case broken:
-		e.Mode, e.BreakGlass = v1alpha1.ApprovalOnce, reason
-	case a.Mode != ValueWithdraw:
-		if err := checkMode(a.Mode); err != nil {
+	e := Entry{Key: key, Value: value}
+	e.Digest = strings.TrimPrefix(key, v1alpha1.AnnotationKeyApprovePrefix)
+	value, _ = cutMark(value)
+	if reason, broken := strings.CutPrefix(value, ValueBreakGlass); broken {
+		if e.BreakGlass = strings.TrimSpace(reason); e.BreakGlass == "" || len(e.BreakGlass) > maxReason {
+			return Entry{}, fmt.Errorf("%s needs a reason of at most %d bytes, as in \"%s the database is down\"", ValueBreakGlass, maxReason, ValueBreakGlass)
+		}
+		e.Mode = v1alpha1.ApprovalOnce
+		e.Content = content(e.Approval, nil)
+		return e, nil
+	}
+	mode, reason, reasoned := strings.Cut(value, ":")
+	e.Mode, e.Reason = v1alpha1.ApprovalMode(strings.TrimSpace(mode)), strings.TrimSpace(reason)
+	if e.Mode != ValueWithdraw {
+		if err := checkMode(e.Mode); err != nil {
 			return Entry{}, err
 		}
+	}
+	if reasoned && (e.Reason == "" || len(e.Reason) > maxReason) {
+		return Entry{}, fmt.Errorf("a reason of at most %d bytes must follow the colon, as in \"%s: INC-4711\"", maxReason, e.Mode)
 	}
 	e.Content = content(e.Approval, nil)
 	return e, nil

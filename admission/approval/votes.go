@@ -2,7 +2,9 @@ package approval
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -15,8 +17,6 @@ import (
 type Ballot struct {
 	// Vote is what an approval that this write adds counts as: the vote of the user of the request.
 	Vote v1alpha1.Vote
-	// Person: the user is no machine.
-	Person bool
 	// Rules: there are ApprovalRules, so that several users may approve the same.
 	Rules bool
 	// Stored are the annotations before the write: approvals in them are no vote of this user.
@@ -55,48 +55,64 @@ func (u Voter) Vote(via string, named sets.Set[string], at time.Time) v1alpha1.V
 	return vote
 }
 
-// Refused returns the reason why a write must be refused that would add an approval to those whose votes an object
-// stores; "" where it need not be refused. Votes of others are never dropped for new ones (KR-14-02).
-func (b *Ballot) Refused(annotations map[string]string) string {
-	set, open := Parse(annotations), 0
+// Refused returns the reason why a write must be refused that adds approvals, and what to do next; "" where it need not be.
+// Votes of others are never dropped for new ones, and votes under ids by which no difference is known take no room of those by
+// which one is (KR-14-02). An id of two differences approves neither (KR-13-68). known is that of Admit.
+func (b *Ballot) Refused(annotations map[string]string, known Lookup) (why, next string) {
+	set, open, adds := Parse(annotations), map[bool]int{}, map[bool]bool{}
 	for _, c := range set.Claims {
 		if c.Votes && c.State == v1alpha1.ClaimOpen {
-			open++
+			open[known.is(c.Digest)]++
 		}
 	}
 	for _, e := range set.Approvals {
+		if e.Digest == "" || !b.adds(e) {
+			continue
+		}
 		c := set.Claims.Of(e.Content)
-		switch {
-		case !b.collects(e):
-		case c == nil || !c.Votes:
-			open++
+		if c == nil {
+			c = &v1alpha1.Claim{}
+		}
+		if why := known.ambiguous(e.Digest, c.Bound); why != "" {
+			return why, "To approve one of them, write its digest in an entry of " + v1alpha1.AnnotationKeyApprovals + "."
+		}
+		switch is := known.is(e.Digest); {
+		case !b.stores(e):
+		case !c.Votes:
+			open[is]++
+			adds[is] = true
 		case len(c.By) >= v1alpha1.MaxVotes:
-			return fmt.Sprintf("%d users approved difference %s already", len(c.By), e.Digest)
+			return fmt.Sprintf("%d users approved difference %s already", len(c.By), e.Digest), nextVotes
 		}
 	}
-	if open > v1alpha1.MaxVoted {
-		return fmt.Sprintf("votes for %d other differences wait on it", v1alpha1.MaxVoted)
+	switch {
+	case adds[true] && open[true] > v1alpha1.MaxVoted:
+		return fmt.Sprintf("votes for %d other differences wait on it", v1alpha1.MaxVoted), nextVotes
+	case adds[false] && open[false] > v1alpha1.MaxVoted:
+		return fmt.Sprintf("votes for %d differences wait on it that are not known there", v1alpha1.MaxVoted), nextVotes
 	}
-	return ""
+	return "", ""
 }
 
-// collects reports whether the votes for an approval that the write adds are stored.
-func (b *Ballot) collects(e Entry) bool {
-	return b.Rules && b.Person && e.Digest != "" && e.Mode != v1alpha1.ApprovalAlways && b.adds(e)
+// nextVotes is what to do where there is no room for a vote.
+const nextVotes = "The value withdraw takes your own vote back; the next intent removes all that are not used."
+
+// stores reports whether the votes for an approval are stored. Those for an entry of the list are only where a person adds it: the list
+// is what GitOps writes, and would write again.
+func (b *Ballot) stores(e Entry) bool {
+	return b.Rules && e.Digest != "" && e.Mode != v1alpha1.ApprovalAlways && (v1alpha1.IsApprove(e.Key) || !b.Vote.Machine && b.adds(e))
 }
 
 // adds reports whether the write adds an approval.
 func (b *Ballot) adds(e Entry) bool {
-	if e.Key == "" {
-		return false // stored in the claims alone
+	if b == nil || e.Key == "" {
+		return false // no request, or stored in the claims alone
 	}
 	if b.stored == nil {
 		set := Parse(b.Stored)
 		b.stored = &set
 	}
-	same := func(was Entry) bool {
-		return was.Key == e.Key && was.Content == e.Content && was.BreakGlass == e.BreakGlass
-	}
+	same := func(was Entry) bool { return was.Key == e.Key && was.Content == e.Content && was.Value == e.Value }
 	return !slices.ContainsFunc(b.stored.Approvals, same) && !slices.ContainsFunc(b.stored.Withdrawn, same)
 }
 
@@ -106,13 +122,30 @@ func collecting(c v1alpha1.Claim) bool {
 	return c.State == v1alpha1.ClaimOpen || c.State == v1alpha1.ClaimPending && c.Relation == v1alpha1.RelationExternal
 }
 
-// cast adds the vote of the write to the claim of an approval that is not used: one of each user (KR-14-01).
+// gives reports whether the write gives an approval anew that counts no more. A person so approves a difference that occurs again, after its
+// approval was used or has become outdated: a machine that writes the same approval again may do so for ever, and approves
+// nothing by it (KR-05-35). An approval that was not reviewed when it was written is given by whoever writes it again (KR-13-69).
+func (b *Ballot) gives(e Entry, c v1alpha1.Claim, known Lookup) bool {
+	switch {
+	case b == nil || b.Vote.User == "" || !c.Spent() || !b.adds(e):
+		return false
+	case c.State == v1alpha1.ClaimUnreviewed:
+		return true
+	}
+	return !b.Vote.Machine && v1alpha1.IsApprove(e.Key) && known.is(e.Digest)
+}
+
+// cast adds the vote of the write to the claim of an approval that is not used: one of each user (KR-14-01). The vote
+// of a machine that repeats it is as old as the first, so that the object does not change.
 func (b *Ballot) cast(e Entry, c v1alpha1.Claim) v1alpha1.Claim {
-	if b == nil || b.Vote.User == "" || !collecting(c) || !b.adds(e) {
+	if b == nil || !collecting(c) {
 		return c
 	}
-	if b.collects(e) {
+	if b.stores(e) {
 		c.Votes, c.Mode, c.Expiry = true, e.Mode, e.Expiry
+	}
+	if b.Vote.User == "" || !b.adds(e) || b.repeats(e, c) {
+		return c
 	}
 	vote := b.Vote
 	vote.BreakGlass, vote.Author = e.BreakGlass, b.Author != nil && b.Author(e.Digest)
@@ -121,6 +154,36 @@ func (b *Ballot) cast(e Entry, c v1alpha1.Claim) v1alpha1.Claim {
 		c.By = append(c.By, vote)
 	}
 	return c
+}
+
+// repeats reports whether a machine adds a vote that is stored.
+func (b *Ballot) repeats(e Entry, c v1alpha1.Claim) bool {
+	return b.Vote.Machine && slices.ContainsFunc(c.By, func(v v1alpha1.Vote) bool { return v.User == b.Vote.User && v.BreakGlass == e.BreakGlass })
+}
+
+// marks returns the edits of the annotations by which the write votes, by their keys. The value gets a mark, so that the same value is a
+// change when the next user writes it before the annotation is removed (KR-14-02). The vote that a machine repeats is
+// removed at once. Another mutating webhook may let the same write be reviewed again: a mark that is new in it stays.
+func (b *Ballot) marks(set Set, claims Claims, now time.Time) map[string]*string {
+	edits := map[string]*string{}
+	if b == nil || b.Vote.User == "" {
+		return edits
+	}
+	for _, e := range slices.Concat(set.Approvals, set.Withdrawn) {
+		if !v1alpha1.IsApprove(e.Key) || !b.adds(e) || e.Mode != ValueWithdraw && !b.stores(e) {
+			continue
+		}
+		before, after := set.Claims.Of(e.Content), claims.Of(e.Content)
+		switch text, marked := cutMark(e.Value); {
+		case before != nil && before.Votes && b.repeats(e, *before):
+			edits[e.Key] = nil
+		case marked, e.Mode != ValueWithdraw && (after == nil || !after.Votes):
+		default:
+			value := text + markOf(b.Vote.User, now)
+			edits[e.Key] = &value
+		}
+	}
+	return edits
 }
 
 // withdraw removes the vote of the user who makes the write; a vote of another user stays (KR-14-07).
@@ -175,7 +238,7 @@ func given(a v1alpha1.Approval) string {
 func (c Claims) voted(written []Entry) []Entry {
 	var out []Entry
 	for _, e := range c {
-		if e.Votes && e.State != v1alpha1.ClaimUsed && e.State != v1alpha1.ClaimPruned &&
+		if e.Votes && !e.Spent() &&
 			!slices.ContainsFunc(written, func(w Entry) bool { return w.Content == e.Content }) {
 			out = append(out, Entry{Content: e.Content,
 				Approval: v1alpha1.Approval{Mode: e.Mode, Digest: e.Digest, Expiry: e.Expiry, Reason: e.Reason}})
@@ -192,4 +255,22 @@ func Counted(annotations map[string]string) map[string]*string {
 		c := set.Claims.Of(e.Content)
 		return e.Mode == ValueWithdraw || c != nil && c.Votes
 	})
+}
+
+// A mark ends the value of an annotation whose vote is stored. It differs from one write to the next, and is no part of the approval.
+var mark = regexp.MustCompile(` \[counted [0-9a-f]{8}\]$`)
+
+// markOf returns the mark of a vote by a user.
+func markOf(user string, now time.Time) string {
+	return " [counted " + annotation.Digest([]any{user, now.UnixNano()}, 8) + "]"
+}
+
+// cutMark returns a value without its mark and the space around it, and whether it had a mark.
+func cutMark(value string) (text string, marked bool) {
+	if strings.HasSuffix(value, "]") {
+		if at := mark.FindStringIndex(value); at != nil {
+			return strings.TrimSpace(value[:at[0]]), true
+		}
+	}
+	return strings.TrimSpace(value), false
 }

@@ -2,6 +2,7 @@ package approval
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -19,6 +21,7 @@ type parentObject struct {
 	annotations        annotations
 	generation, intent int64
 	at                 time.Time
+	held               Lookup
 }
 
 // write as a user: the annotations that are set, "" for removed ones. What the object refuses is returned.
@@ -33,11 +36,19 @@ func (p *parentObject) write(user string, person bool, set map[string]string) (r
 		}
 	}
 	after[keyClaims] = p.annotations[keyClaims] // no client writes it
-	ballot := &Ballot{Vote: v1alpha1.Vote{User: user, At: Stamp(p.at)}, Person: person, Rules: true, Stored: p.annotations}
-	if why := ballot.Refused(after); why != "" {
+	p.at = p.at.Add(time.Millisecond)
+	ballot := &Ballot{Vote: v1alpha1.Vote{User: user, Machine: !person, At: Stamp(p.at)}, Rules: true, Stored: p.annotations}
+	if why, _ := ballot.Refused(after, p.held); why != "" {
 		return why
 	}
-	p.annotations = apply(after, Admit(after, p.generation, p.intent, p.at, nil, ballot))
+	once := apply(after, Admit(after, p.generation, p.intent, p.at, p.held, ballot))
+	// Another mutating webhook changes the object, so that the same request is reviewed again.
+	again := maps.Clone(once)
+	again[keyClaims] = p.annotations[keyClaims]
+	p.annotations = apply(again, Admit(again, p.generation, p.intent, p.at, p.held, ballot))
+	if diff := cmp.Diff(once, p.annotations); diff != "" {
+		return "reviewed again, it is another result: " + diff
+	}
 	return ""
 }
 
@@ -125,17 +136,65 @@ func TestVotes(t *testing.T) {
 	}
 }
 
-// A machine's annotation stays, so that GitOps does not write it for ever; a person's is taken away once it is counted.
+// The annotation is removed once its vote is counted, whoever wrote it, so that the same annotation by the next user is a change
+// (KR-14-02). A machine that writes it for ever, as GitOps does, changes nothing of the object by it.
 func TestCounted(t *testing.T) {
-	for user, person := range map[string]bool{"anna": true, "system:serviceaccount:flux:flux": false} {
+	const flux = "system:serviceaccount:flux:flux"
+	for user, person := range map[string]bool{"anna": true, flux: false} {
 		p := newParent()
 		p.write(user, person, map[string]string{keyApprove + difference: "once"})
 		p.count()
-		if _, stays := p.annotations[keyApprove+difference]; stays == person {
-			t.Errorf("of %s the annotation stays: %t", user, stays)
+		if value, stays := p.annotations[keyApprove+difference]; stays {
+			t.Errorf("of %s the annotation stays: %s", user, value)
 		}
 		if diff := cmp.Diff([]string{user}, p.voters()); diff != "" {
 			t.Errorf("-want, +got:\n%s", diff)
+		}
+		before := maps.Clone(p.annotations)
+		p.at = p.at.Add(time.Minute)
+		p.write(user, person, map[string]string{keyApprove + difference: "once"})
+		if same := cmp.Equal(before, p.annotations); same == person {
+			t.Errorf("written again by %s, the object is the same: %t\n%v", user, same, p.annotations)
+		}
+	}
+	p := newParent()
+	p.write(flux, false, map[string]string{keyApprove + difference: "once"})
+	p.write("anna", true, map[string]string{keyApprove + difference: "once"})
+	if diff := cmp.Diff([]string{flux, "anna"}, p.voters()); diff != "" {
+		t.Errorf("a machine's annotation blocks the vote of a person: -want, +got:\n%s", diff)
+	}
+}
+
+// An annotation of before the first ApprovalRule gives way to votes with the next write of the object, and stays an approval.
+func TestCountedFromBefore(t *testing.T) {
+	p := newParent()
+	p.annotations = admit(t, annotations{keyApprove + difference: "once"}, 7, 7)
+	p.write("hans", true, map[string]string{"example.org/a": "b"})
+	p.count()
+	if value, stays := p.annotations[keyApprove+difference]; stays {
+		t.Errorf("the annotation stays: %s", value)
+	}
+	q := query()
+	q.Digests, q.Intent = []change.Digest{difference}, 7
+	if _, ok := Parse(p.annotations).Approved(q); !ok || len(p.voters()) > 0 {
+		t.Errorf("it approves: %t; with the votes of %v", ok, p.voters())
+	}
+}
+
+// TestTwoVotersAtOnce: the second user votes before the annotation of the first is removed (KR-14-02).
+func TestTwoVotersAtOnce(t *testing.T) {
+	for _, value := range []string{"once", "generation", "break-glass: it burns", "once: INC-4711"} {
+		p := newParent()
+		p.write("anna", true, map[string]string{keyApprove + difference: value})
+		p.write("bob", true, map[string]string{keyApprove + difference: value})
+		if diff := cmp.Diff([]string{"anna", "bob"}, p.voters()); diff != "" {
+			t.Errorf("%s: -want, +got:\n%s", value, diff)
+		}
+		p.write("anna", true, map[string]string{keyApprove + difference: "withdraw"})
+		p.write("bob", true, map[string]string{keyApprove + difference: "withdraw"})
+		p.count()
+		if len(p.voters()) > 0 || p.annotations[keyApprove+difference] != "" {
+			t.Errorf("%s, withdrawn: %v", value, p.annotations)
 		}
 	}
 }
@@ -146,7 +205,7 @@ func TestApprovedByVotes(t *testing.T) {
 	p.write("anna", true, map[string]string{keyApprove + difference: "once"})
 	p.count()
 	q := query()
-	q.Digests, q.Intent, q.Use.Digest = []string{difference}, 7, difference
+	q.Digests, q.Intent, q.Use.Digest = []change.Digest{difference}, 7, difference
 	given := 0
 	q.Lacks = func(votes []v1alpha1.Vote) (string, bool) {
 		given = len(votes)
@@ -219,6 +278,64 @@ func TestVotesAreBounded(t *testing.T) {
 	}
 	if got := p.voters(); len(got) != v1alpha1.MaxVotes || got[0] != "anna" {
 		t.Errorf("the voters are %v", got)
+	}
+	const held = "fedcba9876543210"
+	p.held = func(id string) (Known, bool) { return Known{Since: 7}, id == held }
+	if why := p.write("anna", true, map[string]string{keyApprove + held: "once"}); why != "" {
+		t.Errorf("votes under ids by which nothing is known take the room of those for what is held: %s", why)
+	}
+}
+
+// TestApproveAgain: an approval that was used is written again for the next occurrence of the difference (KR-05-35, KR-05-39).
+func TestApproveAgain(t *testing.T) {
+	const key = keyApprove + difference
+	for name, tc := range map[string]struct {
+		reason       string
+		person, held bool
+		value        string
+		want         bool
+	}{
+		"Person":    {reason: "a person means the occurrence that is held", person: true, held: true, value: "once", want: true},
+		"GitOps":    {reason: "GitOps writes the same for ever", held: true, value: "once"},
+		"NotHeld":   {reason: "what is not held does not occur again", person: true, value: "once"},
+		"Suggested": {reason: "the suggested command is another approval, whoever writes it", value: "suggested", want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			used := Claims{{Content: content(v1alpha1.Approval{Digest: difference, Mode: v1alpha1.ApprovalOnce}, nil), ID: "0123456789ab",
+				State: v1alpha1.ClaimUsed, Digest: difference, Generation: 7}}
+			p := newParent()
+			p.annotations[keyClaims] = used.String()
+			p.held = func(string) (Known, bool) { return Known{Since: 7}, tc.held }
+			if tc.value == "suggested" {
+				if tc.value = Parse(p.annotations).Value(difference, v1alpha1.ApprovalOnce); tc.value != "once: again, after 0123456789ab" {
+					t.Errorf("suggested: %s", tc.value)
+				}
+			}
+			p.write("anna", tc.person, map[string]string{key: tc.value})
+			q := query()
+			q.Digests, q.Intent = []change.Digest{difference}, 7
+			if _, ok := Parse(p.annotations).Approved(q); ok != tc.want {
+				t.Errorf("%s: it approves: %t, %v", tc.reason, ok, p.annotations)
+			}
+		})
+	}
+	pending := Claims{{Content: content(v1alpha1.Approval{Digest: difference, Mode: v1alpha1.ApprovalOnce}, nil), ID: "0123456789ab", State: v1alpha1.ClaimPending}}
+	for _, tc := range []struct {
+		claims Claims
+		want   string
+	}{
+		{nil, "once"},
+		{Claims{{Content: pending[0].Content, State: v1alpha1.ClaimOpen}}, "once"},
+		{pending, "once: again, after 0123456789ab"},
+		{Claims{{Content: pending[0].Content, State: v1alpha1.ClaimPending, Relation: v1alpha1.RelationExternal}}, "once"},
+		{Claims{{Content: pending[0].Content, State: v1alpha1.ClaimPruned, Generation: 3}}, "once: again, after generation 3"},
+		{Claims{{Content: "of another", State: v1alpha1.ClaimUsed, Digest: difference}}, "once"},
+		{append(pending, v1alpha1.Claim{State: v1alpha1.ClaimUsed, ID: "fff",
+			Content: content(v1alpha1.Approval{Digest: difference, Mode: v1alpha1.ApprovalOnce, Reason: "again, after 0123456789ab"}, nil)}), "once: again, after fff"},
+	} {
+		if got := (Set{Claims: tc.claims}).Value(difference, v1alpha1.ApprovalOnce); got != tc.want {
+			t.Errorf("%v: %s, want %s", tc.claims, got, tc.want)
+		}
 	}
 }
 

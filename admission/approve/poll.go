@@ -82,7 +82,7 @@ func Deleters(f *facts.Facts, id string) []string {
 	if u := f.Req.User; !u.IsMachine() {
 		add(u.Name)
 	}
-	for _, user := range f.World.Requesters(id) {
+	for _, user := range f.World.Known(id).Requesters {
 		add(user)
 	}
 	return out

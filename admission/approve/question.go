@@ -15,13 +15,13 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Query returns the query of the approvals on a parent about the change of a child with the given id. since is the intent
+// Query returns the query of the approvals on a parent about the change of a child with the given digest. since is the intent
 // generation of the parent that an approval must have, and lacks as in approval.Query.
-func Query(f *facts.Facts, id string, since int64, lacks func([]v1alpha1.Vote) (string, bool)) approval.Query {
-	use := Use(f, id)
+func Query(f *facts.Facts, digest change.Digest, since int64, lacks func([]v1alpha1.Vote) (string, bool)) approval.Query {
+	use := Use(f, digest.ID())
 	return approval.Query{
 		APIVersion: use.Child.APIVersion, Kind: use.Child.Kind, Name: use.Child.Name, Resource: f.Resource(),
-		Relation: v1alpha1.RelationControllerChild, Digests: []string{id}, Intent: since, Use: use, Lacks: lacks,
+		Relation: v1alpha1.RelationControllerChild, Digests: []change.Digest{digest}, Intent: since, Use: use, Lacks: lacks,
 	}
 }
 

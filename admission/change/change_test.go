@@ -226,7 +226,7 @@ func TestIsID(t *testing.T) {
 // TestID covers KR-10-02.
 func TestID(t *testing.T) {
 	p, c := Identity{Kind: "X", Name: "p"}, Identity{Kind: "Y", Name: "c"}
-	id := func(changes ...Change) string { return ID(v1alpha1.RelationControllerChild, "UPDATE", p, c, changes) }
+	id := func(changes ...Change) string { return DigestOf(v1alpha1.RelationControllerChild, "UPDATE", p, c, changes).ID() }
 	base := id(Change{Path: "spec.a", Verb: Mutate, Old: object{"x": int64(1), "y": int64(2)}, New: int64(3)})
 	if !IsID(base) {
 		t.Fatalf("want %d hex digits, got %q", IDLength, base)
@@ -243,10 +243,10 @@ func TestID(t *testing.T) {
 		"value":     id(Change{Path: "spec.a", Verb: Mutate, Old: object{"x": int64(1), "y": int64(2)}, New: int64(4)}),
 		"old value": id(Change{Path: "spec.a", Verb: Mutate, Old: object{"x": int64(1), "y": int64(3)}, New: int64(3)}),
 		"path":      id(Change{Path: "spec.b", Verb: Mutate, Old: object{"x": int64(1), "y": int64(2)}, New: int64(3)}),
-		"operation": ID(v1alpha1.RelationControllerChild, "DELETE", p, c, []Change{{Path: "spec.a", Verb: Mutate, Old: was, New: int64(3)}}),
-		"relation":  ID(v1alpha1.RelationExternal, "UPDATE", p, c, []Change{{Path: "spec.a", Verb: Mutate, Old: was, New: int64(3)}}),
-		"parent":    ID(v1alpha1.RelationControllerChild, "UPDATE", c, c, []Change{{Path: "spec.a", Verb: Mutate, Old: was, New: int64(3)}}),
-		"child":     ID(v1alpha1.RelationControllerChild, "UPDATE", p, p, []Change{{Path: "spec.a", Verb: Mutate, Old: was, New: int64(3)}}),
+		"operation": DigestOf(v1alpha1.RelationControllerChild, "DELETE", p, c, []Change{{Path: "spec.a", Verb: Mutate, Old: was, New: int64(3)}}).ID(),
+		"relation":  DigestOf(v1alpha1.RelationExternal, "UPDATE", p, c, []Change{{Path: "spec.a", Verb: Mutate, Old: was, New: int64(3)}}).ID(),
+		"parent":    DigestOf(v1alpha1.RelationControllerChild, "UPDATE", c, c, []Change{{Path: "spec.a", Verb: Mutate, Old: was, New: int64(3)}}).ID(),
+		"child":     DigestOf(v1alpha1.RelationControllerChild, "UPDATE", p, p, []Change{{Path: "spec.a", Verb: Mutate, Old: was, New: int64(3)}}).ID(),
 	}
 	for what, got := range other {
 		if got == base {

@@ -9,8 +9,26 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
+// Digest of a difference: SHA-256 as 64 hex digits. The same difference has the same Digest in each replica, retry and
+// adapter. An approval that names a difference is about its Digest (KR-13-68).
+type Digest string
+
 // IDLength is the number of hex digits of a difference id.
 const IDLength = 16
+
+// ID returns the id by which users and messages name the difference: the first digits of the Digest.
+func (d Digest) ID() string { return string(d[:min(len(d), IDLength)]) }
+
+// Whole returns the Digest as text; "" where no more than its id is known.
+func (d Digest) Whole() string {
+	if len(d) <= IDLength {
+		return ""
+	}
+	return string(d)
+}
+
+// Is reports whether a name is that of the difference: its id, or the whole Digest.
+func (d Digest) Is(name string) bool { return name != "" && (name == d.ID() || name == string(d)) }
 
 // Identity identifies an object in a difference id, by fields that are the same in each replica, retry and adapter.
 // The name of a child that is to be created is not known yet; Resource, its composition resource name, takes its
@@ -21,11 +39,10 @@ type Identity struct {
 	External string `json:",omitempty"`
 }
 
-// ID returns the id of a difference: the first 16 hex digits of the SHA-256 over relation, operation, parent, child
-// and the canonical JSON of the changed paths with old and new values (KR-10-02). The same difference has the same id
-// everywhere. Values that are secret are not part of it: with the rest of the input public, the id would be a hash to
+// DigestOf returns the Digest of a difference: over relation, operation, parent, child and the canonical JSON of the changed
+// paths with old and new values (KR-10-02). Values that are secret are not part of it: with the rest of the input public, the id would be a hash to
 // test guesses by (KR-13-27).
-func ID(relation v1alpha1.Relation, operation string, parent, child Identity, changes []Change) string {
+func DigestOf(relation v1alpha1.Relation, operation string, parent, child Identity, changes []Change) Digest {
 	buffer, _ := buffers.Get().(*[]byte)
 	raw := (*buffer)[:0]
 	raw = append(appendText(append(raw, '['), string(relation)), ',')
@@ -46,10 +63,12 @@ func ID(relation v1alpha1.Relation, operation string, parent, child Identity, ch
 		*buffer = raw
 		buffers.Put(buffer)
 	}
-	return hex.EncodeToString(sum[:])[:IDLength]
+	var digits [2 * sha256.Size]byte
+	hex.Encode(digits[:], sum[:])
+	return Digest(digits[:])
 }
 
-// IsID reports whether a text has the form of an ID. Any other text is never part of a command that is suggested.
+// IsID reports whether a text has the form of an id. Any other text is never part of a command that is suggested.
 func IsID(s string) bool { return len(s) == IDLength && strings.Trim(s, "0123456789abcdef") == "" }
 
 // buffers for what is digested, of up to maxBuffer bytes.

@@ -47,7 +47,7 @@ func TestIDGolden(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			for range 2 {
-				if got := ID(tc.relation, tc.operation, xr, tc.child, tc.changes); got != tc.want {
+				if got := DigestOf(tc.relation, tc.operation, xr, tc.child, tc.changes).ID(); got != tc.want {
 					t.Errorf("%s: want %s, got %s", tc.reason, tc.want, got)
 				}
 			}
@@ -66,7 +66,7 @@ func BenchmarkID(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if ID(v1alpha1.RelationControllerChild, "UPDATE", xr, db, changes) == "" {
+		if DigestOf(v1alpha1.RelationControllerChild, "UPDATE", xr, db, changes).ID() == "" {
 			b.Fatal("no id")
 		}
 	}

@@ -65,7 +65,7 @@ func TestIDIsOfJSON(t *testing.T) {
 			fields = append(fields, field{x.Path, json1(x.Old), json1(x.New)})
 		}
 		sum := sha256.Sum256(json1([]any{v1alpha1.RelationControllerChild, op, p, c, fields}))
-		if got, want := ID(v1alpha1.RelationControllerChild, op, p, c, changes), hex.EncodeToString(sum[:])[:IDLength]; got != want {
+		if got, want := DigestOf(v1alpha1.RelationControllerChild, op, p, c, changes).ID(), hex.EncodeToString(sum[:])[:IDLength]; got != want {
 			t.Errorf("want %s, got %s", want, got)
 		}
 	})

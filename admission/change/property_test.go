@@ -146,7 +146,7 @@ func TestDecodersAgree(t *testing.T) {
 		if d := diff(a, a2); len(d) > 0 {
 			t.Fatalf("a decoder's habits are a change: %v", d)
 		}
-		id := func(c []Change) string { return ID("", "UPDATE", Identity{}, Identity{}, c) }
+		id := func(c []Change) string { return DigestOf("", "UPDATE", Identity{}, Identity{}, c).ID() }
 		if id(diff(a, b)) != id(diff(a2, b2)) {
 			t.Fatalf("ids differ by decoder: %v and %v", diff(a, b), diff(a2, b2))
 		}

@@ -107,7 +107,7 @@ func TestSecretValues(t *testing.T) {
 }
 
 func idOf(f SecretFields, old, new object) string {
-	return ID(v1alpha1.RelationControllerChild, "UPDATE", Identity{Name: "p"}, Identity{Name: "c"}, f.Redact(Diff(old, new, false)))
+	return DigestOf(v1alpha1.RelationControllerChild, "UPDATE", Identity{Name: "p"}, Identity{Name: "c"}, f.Redact(Diff(old, new, false))).ID()
 }
 
 // TestNotSecret: what is no secret value is shown as it is, and part of the id.

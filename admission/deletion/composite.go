@@ -27,7 +27,7 @@ func (ev *decider) compositeDeletion() (outcome.Verdict, Finding, error) {
 		return ev.orphaningDeletion(root, below), Finding{}, nil
 	}
 	j := judge(ev.Facts, root, root, "")
-	j.id, j.exact = identity.WholeOf(root, below).ID, true
+	j.digest, j.exact = identity.WholeOf(root, below).Digest, true
 	j.mode, j.byPolicy = v1alpha1.ModeEnforce, true
 	var names []string
 	var orphans []parent.Ref
@@ -123,7 +123,7 @@ func (ev *decider) retargetedBelow(root *parent.State, blocked []*parent.State) 
 	j := judge(ev.Facts, root, mr, "the external resource of "+identity.Describe(mr.Ref)+
 		" is another one than before, and an approval of the whole is not about it")
 	if mr.Parent.Name != "" {
-		j.id = identity.DeletionID(&parent.State{Ref: mr.Parent}, mr) // that of the gate, wherever it is approved
+		j.digest = identity.DeletionDigest(&parent.State{Ref: mr.Parent}, mr) // that of the gate, wherever it is approved
 	}
 	j.blocked, j.mode = []*parent.State{mr}, v1alpha1.ModeEnforce
 	v, d := ev.blockedDeletion(j)

@@ -11,6 +11,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/approve"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/facts"
 	"github.com/kausality-io/function-kausality/admission/gating"
@@ -26,8 +27,8 @@ import (
 // Finding is the decision about the external resources that an object represents, as far as it is made without the
 // rest of the table. The zero Finding is no decision.
 type Finding struct {
-	// Id that approves it; empty where no external resource would be destroyed or orphaned.
-	Id string
+	// Digest of it; empty where no external resource would be destroyed or orphaned.
+	Digest change.Digest
 	// Approved: an approval was found, and the gate is open already.
 	Approved bool
 	// Claim of that approval; nil where it needs none.
@@ -128,11 +129,11 @@ func (ev *decider) managedDeletion() (outcome.Verdict, Finding) {
 
 // blockedDeletion refuses a deletion, unless it is approved and the gate is open, or the mode is log.
 func (ev *decider) blockedDeletion(j judgement) (outcome.Verdict, Finding) {
-	d := Finding{Id: j.id, Cached: j.cached}
+	d := Finding{Digest: j.digest, Cached: j.cached}
 	kind := ev.KindOf(j.holder)
-	r := outcome.Refusal{Code: 403, Reason: outcome.ReasonExternalDeletion, Why: j.why, Suggestion: identity.ApproveCommand(j.holder.Ref, kind, j.id)}
-	ask := approval.Query{Digests: j.digests(), Use: approve.Use(ev.Facts, j.id), Exact: j.exact}
-	poll := approve.PollOf(ev.Facts, approve.Destroying(ev.ctx, ev.Facts, j.blocked), func() []string { return approve.Deleters(ev.Facts, j.id) })
+	r := outcome.Refusal{Code: 403, Reason: outcome.ReasonExternalDeletion, Why: j.why, Suggestion: identity.ApproveCommand(j.holder, kind, j.digest.ID())}
+	ask := approval.Query{Digests: j.digests(), Use: approve.Use(ev.Facts, j.digest.ID()), Exact: j.exact}
+	poll := approve.PollOf(ev.Facts, approve.Destroying(ev.ctx, ev.Facts, j.blocked), func() []string { return approve.Deleters(ev.Facts, j.digest.ID()) })
 	ask.Lacks = poll.Lacks()
 	m, ok := gating.DeletionApproval(j.holder, j.object, j.set, ask)
 	votes, lacking := j.set.Tally(ask)
@@ -147,7 +148,7 @@ func (ev *decider) blockedDeletion(j judgement) (outcome.Verdict, Finding) {
 		r.Why, r.Next = "it is approved, and the gate is being opened for it", "Try again in a moment."
 	case j.byPolicy && lacking == "":
 		r.Why, r.Next = "section deleting of an AllowancePolicy allows it, and the gate is being opened for it", "Try again in a moment."
-		r.Approve = &outcome.ApproveEffect{Holder: j.holder.Ref, Key: v1alpha1.AnnotationKeyApprovePrefix + j.id, Value: string(v1alpha1.ApprovalOnce)}
+		r.Approve = &outcome.ApproveEffect{Holder: j.holder.Ref, Key: v1alpha1.AnnotationKeyApprovePrefix + j.digest.ID(), Value: string(v1alpha1.ApprovalOnce)}
 	case j.terminating:
 		r.Next = "To approve that deletion: " + r.Suggestion
 	default:
@@ -163,7 +164,7 @@ func (ev *decider) blockedDeletion(j judgement) (outcome.Verdict, Finding) {
 		return outcome.Verdict{}, d
 	}
 	v := outcome.Refuse(ev.Facts, outcome.ClassNone, r)
-	v.Needs = poll.Needs(votes)
+	v.Needs, v.Lacks = poll.Needs(votes), lacking
 	return j.inMode(v), d
 }
 
@@ -172,8 +173,8 @@ func (ev *decider) blockedDeletion(j judgement) (outcome.Verdict, Finding) {
 // provider does nothing at present, so that the approval is used once it continues (KR-13-66).
 func (ev *decider) settles(j judgement, m approval.Match, approved, voted bool, d *Finding) (outcome.Verdict, bool) {
 	if approved && ev.Kind.ManagementPolicies && mask.Gives(j.object.ManagementPolicies, v1alpha1.VerbDelete) {
-		if d.Approved = true; m.NeedsClaim() && (j.whole == "" || m.Entry.Digest != j.whole) { // that of the whole ends with the holder
-			d.Claim = approve.Claim(ev.Facts, j.holder, j.set, m.Entry, approve.Use(ev.Facts, j.id))
+		if d.Approved = true; m.NeedsClaim() && (j.whole == "" || m.Entry.Digest != j.whole.ID()) { // that of the whole ends with the holder
+			d.Claim = approve.Claim(ev.Facts, j.holder, j.set, m.Entry, approve.Use(ev.Facts, j.digest.ID()))
 		}
 		return outcome.Verdict{}, true
 	}
@@ -199,7 +200,7 @@ func withWhole(ev *decider, j *judgement) error {
 		return err
 	}
 	if whole := identity.WholeOf(j.holder, below); whole.Has(j.object) {
-		j.whole = whole.ID
+		j.whole = whole.Digest
 	}
 	return nil
 }

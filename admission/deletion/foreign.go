@@ -27,14 +27,14 @@ func (ev *decider) foreignDeletion(what external.Destruction) (outcome.Verdict, 
 	holder, cached := ev.holderFor(o)
 	j := judge(ev.Facts, holder, o, what.Why)
 	j.mode, j.cached = ev.Mode, cached
-	d := Finding{Id: j.id, Cached: cached}
+	d := Finding{Digest: j.digest, Cached: cached}
 	if ev.policyDestroys() {
 		return outcome.Verdict{}, d
 	}
 	if d.Approved, d.Claim = destructionApproved(ev.ctx, ev.Facts, j, what.Verb); d.Approved {
 		return outcome.Verdict{}, d
 	}
-	suggestion := identity.ApproveCommand(holder.Ref, ev.KindOf(holder), j.id)
+	suggestion := identity.ApproveCommand(holder, ev.KindOf(holder), j.digest.ID())
 	r := outcome.Refusal{Code: 403, Reason: outcome.ReasonExternalDeletion, Why: what.Why, Suggestion: suggestion,
 		Next: fmt.Sprintf("To delete all of that, approve and try again: %s . To leave it behind, first: kubectl patch %s %s",
 			suggestion, identity.Target(o.Ref, ev.KindOf(o)), what.Otherwise)}
@@ -86,11 +86,11 @@ func destructionApproved(ctx context.Context, f *facts.Facts, j judgement, verb 
 		intent = gating.RecordedIntent(j.object.Annotations)
 	}
 	for _, v := range []v1alpha1.Verb{v1alpha1.VerbDelete, verb} {
-		use := approve.Use(f, j.id)
+		use := approve.Use(f, j.digest.ID())
 		m, ok := j.set.Approved(approval.Query{
 			APIVersion: apiVersion, Kind: kind, Name: j.object.Name, Resource: j.object.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
-			Relation: v1alpha1.RelationExternal, Verbs: []v1alpha1.Verb{v}, Digests: []string{j.id}, Intent: intent, Use: use,
-			Lacks: approve.PollOf(f, approve.Destroying(ctx, f, []*parent.State{j.object}), func() []string { return approve.Deleters(f, j.id) }).Lacks(),
+			Relation: v1alpha1.RelationExternal, Verbs: []v1alpha1.Verb{v}, Digests: j.digests(), Intent: intent, Use: use,
+			Lacks: approve.PollOf(f, approve.Destroying(ctx, f, []*parent.State{j.object}), func() []string { return approve.Deleters(f, j.digest.ID()) }).Lacks(),
 		})
 		switch {
 		case !ok:

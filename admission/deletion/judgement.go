@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/facts"
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
@@ -17,10 +18,10 @@ type judgement struct {
 	// holder of approvals; object that is deleted.
 	holder, object *parent.State
 	set            approval.Set
-	id             string
-	// whole is the id that approves the deletion of the holder with all below it, this object included; empty where the object is the holder.
-	whole string
-	// exact: only approvals of that id count.
+	digest         change.Digest
+	// whole is the digest of the deletion of the holder with all below it, this object included; empty where the object is the holder.
+	whole change.Digest
+	// exact: only approvals of that digest count.
 	exact bool
 	// why it is refused, as a clause.
 	why string
@@ -36,18 +37,18 @@ type judgement struct {
 }
 
 // judge returns the judgement of a deletion of an object. Its approvals are on a holder, which may be the object
-// itself. The id is that of the holder, also where the object's own approvals are read.
+// itself. The digest is that of the holder, also where the object's own approvals are read.
 func judge(f *facts.Facts, holder, object *parent.State, why string) judgement {
 	return judgement{holder: holder, object: object, set: approval.ParseAt(holder.Annotations, f.Req.Time),
-		id: identity.DeletionID(holder, object), why: why}
+		digest: identity.DeletionDigest(holder, object), why: why}
 }
 
 // digests returns the digests of the approvals that count.
-func (j judgement) digests() []string {
+func (j judgement) digests() []change.Digest {
 	if j.whole != "" {
-		return []string{j.id, j.whole}
+		return []change.Digest{j.digest, j.whole}
 	}
-	return []string{j.id}
+	return []change.Digest{j.digest}
 }
 
 // paused reports whether the providers of all blocked managed resources do nothing at present: the deletion waits

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/approve"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/outcome"
@@ -36,7 +37,7 @@ func (ev *decider) recount(root *parent.State, below []*parent.State) (outcome.V
 		}
 		met := slices.ContainsFunc(append(upTo(ev, root, mr), root, above), func(h *parent.State) bool {
 			intent, _ := trace.Intent(h)
-			q := approval.Query{Digests: []string{gate.Digest}, Intent: intent.Generation, Lacks: poll.Lacks()}
+			q := approval.Query{Digests: []change.Digest{change.Digest(gate.Digest)}, Intent: intent.Generation, Lacks: poll.Lacks()}
 			return approval.ParseAt(h.Annotations, ev.Req.Time).Lacking(q) == ""
 		})
 		if met {
@@ -47,7 +48,7 @@ func (ev *decider) recount(root *parent.State, below []*parent.State) (outcome.V
 			holder = above
 		}
 		j := judge(ev.Facts, holder, root, "the user who requests it cannot approve it as well")
-		j.id, j.exact, j.blocked, j.mode, j.cached = gate.Digest, true, []*parent.State{mr}, ev.Mode, cached
+		j.digest, j.exact, j.blocked, j.mode, j.cached = change.Digest(gate.Digest), true, []*parent.State{mr}, ev.Mode, cached
 		return ev.blockedDeletion(j)
 	}
 	return outcome.Verdict{}, Finding{}

@@ -28,8 +28,8 @@ func deletionReport(f *facts.Facts, j judgement) *outcome.Report {
 func destructionReport(f *facts.Facts, j judgement, cause string) *outcome.Report {
 	intent, _ := trace.Intent(j.holder)
 	return outcome.ReportOf(f, v1alpha1.DriftSpec{
-		ID: j.id, Relation: v1alpha1.RelationExternal, Intent: intent.Generation, Cause: cause,
-		SuggestedApproval: identity.ApproveCommand(j.holder.Ref, f.KindOf(j.holder), j.id),
+		ID: j.digest.ID(), Digest: j.digest.Whole(), Relation: v1alpha1.RelationExternal, Intent: intent.Generation, Cause: cause,
+		SuggestedApproval: identity.ApproveCommand(j.holder, f.KindOf(j.holder), j.digest.ID()),
 	}, j.holder, j.set)
 }
 

@@ -181,15 +181,15 @@ func (f *Facts) Resource() string {
 	return f.Req.Resource()
 }
 
-// DifferenceID returns the id of the request as a change of a child of p (KR-10-02). changes are those
+// DifferenceDigest returns the digest of the request as a change of a child of p (KR-10-02). changes are those
 // of an update; a creation or deletion is one change as a whole.
-func (f *Facts) DifferenceID(p *parent.State, changes []change.Change) string {
+func (f *Facts) DifferenceDigest(p *parent.State, changes []change.Change) change.Digest {
 	if f.Req.Operation != request.Update {
 		changes = nil
 	}
 	child := identity.Of(f.Req.Ref(), f.Resource())
 	child.External = string(parent.ExternalOf(f.Req.Stored())) // a change of it is one of the changes
-	return change.ID(v1alpha1.RelationControllerChild, string(f.Req.Operation), identity.OfParent(p), child, changes)
+	return change.DigestOf(v1alpha1.RelationControllerChild, string(f.Req.Operation), identity.OfParent(p), child, changes)
 }
 
 // DesiredChange reports whether the request changes the desired state.

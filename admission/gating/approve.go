@@ -49,14 +49,14 @@ func (g Managed) whileClosed(author []string, gate v1alpha1.Gate) Decision {
 	case len(diff) == 0:
 		return g.withoutDifference(author, gate)
 	}
-	id := identity.DriftID(g.owner().State, g.MR, diff) // that of the report, wherever it is approved
+	digest := identity.DriftDigest(g.owner().State, g.MR, diff) // that of the report, wherever it is approved
 	for _, h := range g.Holders {
 		set := h.Decisions(g.Now)
-		g.adoptPendingClaims(set.Claims, gate, id)
-		m, ok := set.Approved(g.query(h.State, verbs, id))
+		g.adoptPendingClaims(set.Claims, gate, digest.ID())
+		m, ok := set.Approved(g.query(h.State, verbs, digest))
 		if !ok && g.Gone { // an approval of Create alone creates, and no update finishes it
 			create := []v1alpha1.Verb{v1alpha1.VerbCreate}
-			if m, ok = set.Approved(g.query(h.State, create, id)); ok {
+			if m, ok = set.Approved(g.query(h.State, create, digest)); ok {
 				verbs = create
 			}
 		}
@@ -66,10 +66,10 @@ func (g Managed) whileClosed(author []string, gate v1alpha1.Gate) Decision {
 		if why := g.stopped(verbs); why != "" {
 			return Decision{Drift: g.drift(diff), Why: why}
 		}
-		return g.open(author, gate, h, set, m, id, verbs, change.Paths(diff))
+		return g.open(author, gate, h, set, m, digest.ID(), verbs, change.Paths(diff))
 	}
 	why := "the external resource differs and no approval covers the difference"
-	votes, lacks := g.tally(verbs, id)
+	votes, lacks := g.tally(verbs, digest)
 	if lacks != "" {
 		why += ": " + lacks
 	}
@@ -127,12 +127,12 @@ func (g Managed) frozen() *identity.Freeze {
 
 // query returns the query of a holder's approvals for verbs on the external resource. The intent is that
 // of the holder: an approval is valid by the generation of the object that carries it.
-func (g Managed) query(holder *parent.State, verbs []v1alpha1.Verb, id string) approval.Query {
+func (g Managed) query(holder *parent.State, verbs []v1alpha1.Verb, digest change.Digest) approval.Query {
 	intent, _ := trace.Intent(holder)
 	apiVersion, kind := g.MR.ToAPIVersionAndKind()
 	return approval.Query{
 		APIVersion: apiVersion, Kind: kind, Name: g.MR.Name, Resource: g.MR.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
-		Relation: v1alpha1.RelationExternal, Verbs: verbs, Digests: []string{id}, Intent: intent.Generation, Use: g.use(id),
+		Relation: v1alpha1.RelationExternal, Verbs: verbs, Digests: []change.Digest{digest}, Intent: intent.Generation, Use: g.use(digest.ID()),
 		Named: slices.Contains(verbs, v1alpha1.VerbDelete), Exact: Retargeted(g.MR),
 		Means: verb.Of(g.MR.GroupKind()).Means, Default: verb.Default(g.MR.GroupKind()),
 		Lacks: g.lacks(verbs),
@@ -179,9 +179,9 @@ func (g Managed) rules(verbs []v1alpha1.Verb) allowance.Rules {
 
 // tally returns the votes to remove a difference, and what they lack, as approval.Set.Tally. Of several
 // holders it uses that on which the report suggests the approval.
-func (g Managed) tally(verbs []v1alpha1.Verb, id string) (votes []v1alpha1.Vote, lacking string) {
+func (g Managed) tally(verbs []v1alpha1.Verb, digest change.Digest) (votes []v1alpha1.Vote, lacking string) {
 	h := g.owner()
-	return h.Decisions(g.Now).Tally(g.query(h.State, verbs, id))
+	return h.Decisions(g.Now).Tally(g.query(h.State, verbs, digest))
 }
 
 // use returns the use of an approval by the gate. It has no version of the managed resource, since its
@@ -268,10 +268,10 @@ func (g Managed) deletion(author []string, gate v1alpha1.Gate) (Decision, bool) 
 
 func (g Managed) deletionOf(author []string, gate v1alpha1.Gate, h identity.Holder, set approval.Set) (Decision, bool) {
 	verbs := []v1alpha1.Verb{v1alpha1.VerbDelete}
-	id := identity.DeletionID(g.owner().State, g.MR) // that of the refusal, wherever it is approved
-	g.adoptPendingClaims(set.Claims, gate, id)
-	if m, ok := set.Approved(g.query(h.State, verbs, id)); ok && (m.Claimed == nil || !HasUse(gate, m.Claimed.ID)) {
-		return g.open(author, gate, h, set, m, id, verbs, nil), true
+	digest := identity.DeletionDigest(g.owner().State, g.MR) // that of the refusal, wherever it is approved
+	g.adoptPendingClaims(set.Claims, gate, digest.ID())
+	if m, ok := set.Approved(g.query(h.State, verbs, digest)); ok && (m.Claimed == nil || !HasUse(gate, m.Claimed.ID)) {
+		return g.open(author, gate, h, set, m, digest.ID(), verbs, nil), true
 	}
 	if h.State.UID == g.MR.UID || Retargeted(g.MR) { // the whole was approved with another external resource
 		return Decision{}, false
@@ -292,22 +292,22 @@ func (g Managed) deletionOf(author []string, gate v1alpha1.Gate, h identity.Hold
 	}
 	once := m.Entry.Mode == v1alpha1.ApprovalOnce
 	m.Entry.Mode = v1alpha1.ApprovalGeneration
-	d := g.open(author, gate, h, set, m, whole, verbs, nil)
+	d := g.open(author, gate, h, set, m, whole.ID(), verbs, nil)
 	if once {
 		d.Gate.Claim = withUse(d.Gate.Claim, m.Entry.Content)
 	}
 	return d, true
 }
 
-// wholeOf returns the id of a holder's deletion where this managed resource is one of those that it
+// wholeOf returns the digest of a holder's deletion where this managed resource is one of those that it
 // deletes. An approval of it is about the managed resources below it at that time, and about none that
 // joined since (KR-13-64).
-func (g Managed) wholeOf(h identity.Holder, set approval.Set) (id string, ok bool) {
+func (g Managed) wholeOf(h identity.Holder, set approval.Set) (digest change.Digest, ok bool) {
 	if h.Whole == nil || !set.Exact() {
 		return "", false
 	}
 	whole, ok := h.Whole()
-	return whole.ID, ok && whole.Has(g.MR)
+	return whole.Digest, ok && whole.Has(g.MR)
 }
 
 // owner returns the owner of the report, on which its approval is suggested: the parent where there is
@@ -326,14 +326,14 @@ func (g Managed) owner() identity.Holder {
 
 func (g Managed) drift(diff []change.Change) *v1alpha1.DriftSpec {
 	owner := g.owner()
-	id := identity.DriftID(owner.State, g.MR, diff)
+	digest := identity.DriftDigest(owner.State, g.MR, diff)
 	intent, _ := trace.Intent(owner.State)
 	out := &v1alpha1.DriftSpec{
-		ID: id, Relation: v1alpha1.RelationExternal, Parent: identity.ObjectReference(owner.State.Ref, owner.State.Generation, ""),
+		ID: digest.ID(), Digest: string(digest), Relation: v1alpha1.RelationExternal, Parent: identity.ObjectReference(owner.State.Ref, owner.State.Generation, ""),
 		Child:      identity.ObjectReference(g.MR.Ref, g.MR.Generation, g.MR.Annotations[v1alpha1.AnnotationKeyCompositionResourceName]),
 		Difference: change.Fields(diff, identity.MaxReportFields), Intent: intent.Generation,
 		Cause:             "an actor other than Crossplane changed the external resource behind " + identity.Describe(g.MR.Ref),
-		SuggestedApproval: owner.ApproveCommand(id),
+		SuggestedApproval: owner.ApproveCommand(digest.ID()),
 	}
 	if moved := shownPaths(diff); moved != "" && !g.Gone {
 		out.Cause = "the external resource behind " + identity.Describe(g.MR.Ref) + " changed while its gate was closed: its provider reports another " + moved

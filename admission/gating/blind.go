@@ -33,26 +33,45 @@ func (g Managed) openBlind(author []string, gate v1alpha1.Gate) (Decision, bool)
 		return Decision{}, false
 	}
 	unknown := []change.Change{{Path: external.Unknown, Verb: change.Mutate}}
-	id := identity.DriftID(g.owner().State, g.MR, unknown)
+	digest := identity.DriftDigest(g.owner().State, g.MR, unknown)
 	for _, h := range g.Holders {
 		set := h.Decisions(g.Now)
-		g.adoptPendingClaims(set.Claims, gate, id)
+		g.adoptPendingClaims(set.Claims, gate, digest.ID())
 		set.Approvals = slices.DeleteFunc(set.Approvals, func(e approval.Entry) bool { return slices.Contains(gate.Opened, e.Content) })
 		for _, verbs := range blindVerbs(author) {
-			m, ok := set.Approved(g.query(h.State, verbs, id))
+			m, ok := set.Approved(g.query(h.State, verbs, digest))
 			if !ok || m.Claimed != nil && HasUse(gate, m.Claimed.ID) {
 				continue
 			}
 			if why := g.stopped(verbs); why != "" {
 				return Decision{Why: why}, true
 			}
-			d := g.open(author, gate, h, set, m, id, verbs, nil)
+			d := g.open(author, gate, h, set, m, digest.ID(), verbs, nil)
 			d.Blind = true
 			if m.Entry.Mode != v1alpha1.ApprovalOnce {
 				d.Gate.Opened = union(gate.Opened, []string{m.Entry.Content})
 			}
 			return d, true
 		}
+	}
+	return g.askedBlind(author, digest, unknown)
+}
+
+// askedBlind reports what an approval of the holders would open the gate for, had it the votes that ApprovalRules require: those are for a
+// difference by its id, which nothing else shows (KR-08-52).
+func (g Managed) askedBlind(author []string, digest change.Digest, unknown []change.Change) (Decision, bool) {
+	for _, verbs := range blindVerbs(author) {
+		votes, lacks := g.tally(verbs, digest)
+		if lacks == "" || len(votes) == 0 && !slices.ContainsFunc(g.Holders, func(h identity.Holder) bool {
+			q := g.query(h.State, verbs, digest)
+			q.Lacks = nil
+			_, asked := h.Decisions(g.Now).Approved(q)
+			return asked
+		}) {
+			continue
+		}
+		return Decision{Drift: g.drift(unknown), Votes: votes, Lacks: lacks,
+			Why: "what its provider would change cannot be compared, and the votes for it are missing: " + lacks}, true
 	}
 	return Decision{}, false
 }

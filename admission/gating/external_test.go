@@ -28,7 +28,7 @@ func TestRetargetedGate(t *testing.T) {
 	xr := fx.Composite()
 	sum := parent.Sum(xr, parent.RoleComposite)
 	list := []*parent.State{parent.Sum(fx.Instance(), parent.RoleManaged)}
-	whole := fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.WholeOf(sum, list).ID, "generation")
+	whole := fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.WholeOf(sum, list).Digest.ID(), "generation")
 	always := fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","relation":"External","verbs":["Update","Delete"],"mode":"always"}]`)
 	cases := map[string]struct {
 		reason string

@@ -29,7 +29,10 @@ type Foreign struct {
 }
 
 // Decide makes the decision about the gate as it is now.
-func (g Foreign) Decide() Decision { return g.untilThawed(g.untilWindow(g.decide(), g.needs())) }
+func (g Foreign) Decide() Decision {
+	g.Difference = g.View.Difference // which ApprovalRules match
+	return g.untilThawed(g.untilWindow(g.decide(), g.needs()))
+}
 
 func (g Foreign) decide() Decision {
 	gate := mask.ParseGate(g.MR.Annotations)
@@ -127,7 +130,7 @@ func (g Foreign) shutStill(gate v1alpha1.Gate) Decision {
 		}
 	}
 	why := "no approval covers what it would do"
-	votes, lacks := g.tally(g.needs(), identity.DriftID(g.owner().State, g.MR, diff))
+	votes, lacks := g.tally(g.needs(), identity.DriftDigest(g.owner().State, g.MR, diff))
 	if lacks != "" {
 		why += ": " + lacks
 	}
@@ -173,10 +176,10 @@ func (g Foreign) changed(gate v1alpha1.Gate) bool {
 // applies.
 func (g Foreign) approvedBy(h identity.Holder, gate v1alpha1.Gate) (Decision, bool) {
 	diff := g.View.Difference
-	id := identity.DriftID(h.State, g.MR, diff)
+	digest := identity.DriftDigest(h.State, g.MR, diff)
 	set := h.Decisions(g.Now)
-	g.adoptPendingClaims(set.Claims, gate, id)
-	q := g.query(h.State, g.needs(), id)
+	g.adoptPendingClaims(set.Claims, gate, digest.ID())
+	q := g.query(h.State, g.needs(), digest)
 	q.Named = false // "*" is each of them
 	if h.State.UID == g.MR.UID {
 		q.Intent = RecordedIntent(h.State.Annotations) // the generation of some of these kinds moves with their status
@@ -188,7 +191,7 @@ func (g Foreign) approvedBy(h identity.Holder, gate v1alpha1.Gate) (Decision, bo
 	if why := g.stopped(g.View.Verbs); why != "" {
 		return Decision{Drift: g.drift(diff), Why: why}, true
 	}
-	d := g.open(nil, gate, h, set, m, id, g.View.Verbs, change.Paths(diff))
+	d := g.open(nil, gate, h, set, m, digest.ID(), g.View.Verbs, change.Paths(diff))
 	d.Gate.Generation, d.Policies = g.MR.Generation+1, nil
 	return d, true
 }

@@ -48,7 +48,7 @@ func TestExternalGating(t *testing.T) {
 		return out
 	}
 	terraform := parent.Sum(fx.Terraform(nil), parent.RoleNone)
-	id := identity.DriftID(terraform, terraform, pendingPlan)
+	id := identity.DriftDigest(terraform, terraform, pendingPlan).ID()
 	allowance := func(verbs string, generation string) string {
 		return `[{"relation":"External","verbs":[` + verbs + `],"generation":` + generation + `}]`
 	}
@@ -220,7 +220,7 @@ func TestExternalGating(t *testing.T) {
 func TestExternalGatingClaims(t *testing.T) {
 	closed := `{"state":"closed","generation":6,"at":"2026-01-02T11:30:00Z"}`
 	o := fx.Terraform(map[string]string{v1alpha1.AnnotationKeyGate: closed})
-	id := identity.DriftID(parent.Sum(o, parent.RoleNone), parent.Sum(o, parent.RoleNone), pendingPlan)
+	id := identity.DriftDigest(parent.Sum(o, parent.RoleNone), parent.Sum(o, parent.RoleNone), pendingPlan).ID()
 	fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "once")(o)
 	first := externalGating(o, waiting()).Decide()
 	value := first.Edits[v1alpha1.AnnotationKeyClaims] // its own, in the same write

@@ -420,12 +420,12 @@ func gateText(t *testing.T, g v1alpha1.Gate) string {
 // Deletion is approved for the MR, or for all below its XR.
 func TestDecideDeletion(t *testing.T) {
 	mr, xr := parent.Sum(fx.Instance(), parent.RoleManaged), parent.Sum(fx.Composite(), parent.RoleComposite)
-	own := fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.DeletionID(xr, mr), "once")
-	whole := fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.WholeOf(xr, []*parent.State{mr}).ID, "once")
+	own := fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.DeletionDigest(xr, mr).ID(), "once")
+	whole := fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.WholeOf(xr, []*parent.State{mr}).Digest.ID(), "once")
 	wholeGate := func(o *unstructured.Unstructured, approved *unstructured.Unstructured, reason, at string) *unstructured.Unstructured {
 		content := approval.Parse(approved.GetAnnotations()).Approvals[0].Content
 		return fx.With(o, fx.GateValue(`{"state":"closed","verbs":["Delete"],"generation":4,"at":"`+at+`","claim":"`+content+`",`+
-			`"digest":"`+identity.WholeOf(xr, []*parent.State{mr}).ID+`","reason":"`+reason+`"}`))
+			`"digest":"`+identity.WholeOf(xr, []*parent.State{mr}).Digest.ID()+`","reason":"`+reason+`"}`))
 	}
 	one := decideGate(t, gatingOf(fx.Instance(), fx.With(fx.Composite(), own)))
 	if one.Action != ActionOpen || one.Claim == nil || fx.Joined(one.Gate.Verbs) != fx.Delete || strings.Join(one.Policies, ",") != "Observe,Delete" {

@@ -46,16 +46,16 @@ func OfChild(s *parent.State) change.Identity {
 	return id
 }
 
-// DeletionID returns the id that approves deleting an object, which is no composite or Claim, together with its
+// DeletionDigest returns the digest of deleting an object, which is no composite or Claim, together with its
 // external resource.
-func DeletionID(p, object *parent.State) string {
-	return change.ID(v1alpha1.RelationExternal, "DELETE", OfParent(p), OfChild(object), nil)
+func DeletionDigest(p, object *parent.State) change.Digest {
+	return change.DigestOf(v1alpha1.RelationExternal, "DELETE", OfParent(p), OfChild(object), nil)
 }
 
-// DriftID returns the id of a difference between a managed resource and its
+// DriftDigest returns the digest of a difference between a managed resource and its
 // external resource. holder is the parent that reports it.
-func DriftID(holder, mr *parent.State, difference []change.Change) string {
-	return change.ID(v1alpha1.RelationExternal, "UPDATE", OfParent(holder), OfChild(mr), difference)
+func DriftDigest(holder, mr *parent.State, difference []change.Change) change.Digest {
+	return change.DigestOf(v1alpha1.RelationExternal, "UPDATE", OfParent(holder), OfChild(mr), difference)
 }
 
 // ObjectReference returns the reference to an object for a report. generation is 0 and resource empty

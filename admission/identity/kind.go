@@ -62,7 +62,7 @@ func (h Holder) ApproveCommand(id string) string {
 	if h.Unguarded {
 		return ""
 	}
-	return ApproveCommand(h.State.Ref, h.Kind, id)
+	return ApproveCommand(h.State, h.Kind, id)
 }
 
 // ClaimEffect is a claim to write on the object that holds an approval.

@@ -58,10 +58,18 @@ func quoted(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// ApproveCommand returns the command that approves one difference, on the object
-// that holds approvals for it.
-func ApproveCommand(holder parent.Ref, kind Kind, id string) string {
-	return "kubectl annotate " + Target(holder, kind) + " " + v1alpha1.AnnotationKeyApprovePrefix + id + "=" + string(v1alpha1.ApprovalOnce)
+// ApproveCommand returns the command that approves one difference, on the object that holds approvals for it. It works
+// also where an approval of an earlier occurrence is written or recorded there (KR-05-39).
+func ApproveCommand(holder *parent.State, kind Kind, id string) string {
+	key, set := v1alpha1.AnnotationKeyApprovePrefix+id, approval.Set{Claims: approval.ParseClaims(holder.Annotations[v1alpha1.AnnotationKeyClaims])}
+	out, value := "kubectl annotate "+Target(holder.Ref, kind)+" "+key+"=", set.Value(id, v1alpha1.ApprovalOnce)
+	if value == string(v1alpha1.ApprovalOnce) {
+		return out + value
+	}
+	if out += quoted(value); holder.Annotations[key] != "" {
+		out += " --overwrite"
+	}
+	return out
 }
 
 // BreakGlassCommand returns the command by which a user approves a difference alone, with a reason.

@@ -12,8 +12,8 @@ import (
 // Whole is what the deletion of a composite or Claim deletes: the managed resources below it, each with its external
 // resource (KR-13-64). The zero value has none.
 type Whole struct {
-	// ID that approves the deletion. One more managed resource, or another external resource of one, makes another id.
-	ID string
+	// Digest of the deletion. One more managed resource, or another external resource of one, makes another digest.
+	Digest change.Digest
 
 	members map[string]string
 }
@@ -30,7 +30,7 @@ func WholeOf(root *parent.State, below []*parent.State) Whole {
 		w.members[path] = external
 	}
 	slices.SortFunc(list, func(a, b change.Change) int { return strings.Compare(a.Path, b.Path) })
-	w.ID = change.ID(v1alpha1.RelationExternal, "DELETE", OfParent(root), OfChild(root), list)
+	w.Digest = change.DigestOf(v1alpha1.RelationExternal, "DELETE", OfParent(root), OfChild(root), list)
 	return w
 }
 

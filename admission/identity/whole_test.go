@@ -20,7 +20,7 @@ func TestWhole(t *testing.T) {
 	named := func(name string) fx.Mod { return fx.Set(name, "metadata", "name") }
 	a, b := mr(named("a")), mr(named("b"))
 	both := identity.WholeOf(xr, []*parent.State{a, b})
-	assert.Equal(t, both.ID, identity.WholeOf(xr, []*parent.State{b, a, b}).ID, "in any order, each once")
+	assert.Equal(t, both.Digest.ID(), identity.WholeOf(xr, []*parent.State{b, a, b}).Digest.ID(), "in any order, each once")
 	assert.True(t, both.Has(a) && both.Has(b))
 
 	prod := mr(named("b"), fx.Annotate(v1alpha1.AnnotationKeyExternalName, "prod"))
@@ -28,12 +28,12 @@ func TestWhole(t *testing.T) {
 		"one less": identity.WholeOf(xr, []*parent.State{a}), "one more": identity.WholeOf(xr, []*parent.State{a, b, mr(named("c"))}),
 		"another external resource": identity.WholeOf(xr, []*parent.State{a, prod}), "another composite": identity.WholeOf(a, []*parent.State{a, b}),
 	} {
-		assert.NotEqual(t, both.ID, other.ID, what)
+		assert.NotEqual(t, both.Digest.ID(), other.Digest.ID(), what)
 	}
 	assert.False(t, both.Has(prod), "with another external resource than was listed")
 	assert.False(t, both.Has(mr(named("c"))))
 	assert.False(t, identity.Whole{}.Has(a))
 	version := mr(named("a"))
 	version.Version = "v9"
-	assert.Equal(t, both.ID, identity.WholeOf(xr, []*parent.State{version, b}).ID, "whatever version they are read in")
+	assert.Equal(t, both.Digest.ID(), identity.WholeOf(xr, []*parent.State{version, b}).Digest.ID(), "whatever version they are read in")
 }

@@ -99,8 +99,8 @@ type Decision struct {
 	Resolution string
 	// Changes of the desired state, the mask left aside.
 	Changes []change.Change
-	// ID of the difference; empty where nothing changed or there is no parent.
-	ID string
+	// Digest of the difference; empty where nothing changed or there is no parent.
+	Digest change.Digest
 	// Held is the refusal of the part of an allowed change that was held before the last intent (KR-05-56); nil for
 	// none. The edits of the object are those of Rest then, which is the object without that part.
 	Held *Decision
@@ -147,6 +147,8 @@ type Decision struct {
 	Report *Report
 	// Suggestion is the command that approves the refused change.
 	Suggestion string
+	// Lacks is what the votes for the refused change lack by the ApprovalRules that match it, as a clause; empty where none does.
+	Lacks string
 	// Needs are what each ApprovalRule that matches the refused change requires; nil for none.
 	Needs []allowance.Need
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -64,9 +65,10 @@ func (r Review) Decide() Outcome {
 	}
 	after := apply(r.Incoming, out.Edits)
 	voter := approval.Voter{Name: r.User.Name, Machine: r.User.IsMachine(), Groups: r.User.Groups, Extra: r.User.Extra}
-	ballot := &approval.Ballot{Vote: voter.Vote(r.Manager, r.Groups, r.Now), Person: !r.User.IsMachine(), Rules: true, Stored: r.Stored}
-	if why := ballot.Refused(after); why != "" {
-		return Outcome{Refused: why + "; the value withdraw takes your own vote back"}
+	ballot := &approval.Ballot{Vote: voter.Vote(r.Manager, r.Groups, r.Now), Rules: true, Stored: r.Stored}
+	planned := func(id string) (approval.Known, bool) { return approval.Known{}, id == r.Plan }
+	if why, next := ballot.Refused(after, planned); why != "" {
+		return Outcome{Refused: why + ". " + next}
 	}
 	maps.Copy(out.Edits, approval.Admit(after, 1, 0, r.Now, nil, ballot))
 	written, removed := approval.Changed(r.Incoming, r.Stored, nil)
@@ -125,5 +127,5 @@ func apply(annotations map[string]string, edits map[string]*string) map[string]s
 // Votes returns the votes for a plan, and what they lack by the Lacks of a Query; "" where they lack
 // nothing.
 func Votes(annotations map[string]string, plan string, now time.Time, lacks func([]v1alpha1.Vote) (string, bool)) (votes []v1alpha1.Vote, lacking string) {
-	return approval.ParseAt(annotations, now).Tally(approval.Query{Digests: []string{plan}, Lacks: lacks})
+	return approval.ParseAt(annotations, now).Tally(approval.Query{Digests: []change.Digest{change.Digest(plan)}, Lacks: lacks})
 }

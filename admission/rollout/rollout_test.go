@@ -13,6 +13,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/rollout"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -472,7 +473,7 @@ func TestGivenOnce(t *testing.T) {
 	if refused != "" || len(claims) != 1 || !claims[0].Votes || claims[0].Generation != 3 || claims[0].By[0].User != "anna" {
 		t.Fatalf("got %+v, %s", claims, refused)
 	}
-	match, ok := approval.Parse(map[string]string{v1alpha1.AnnotationKeyClaims: claims.String()}).Approved(approval.Query{Digests: []string{a.Digest},
+	match, ok := approval.Parse(map[string]string{v1alpha1.AnnotationKeyClaims: claims.String()}).Approved(approval.Query{Digests: []change.Digest{change.Digest(a.Digest)},
 		Intent: 3})
 	if !ok || match.Entry.Mode != v1alpha1.ApprovalOnce {
 		t.Errorf("the difference is not approved: %+v", match)

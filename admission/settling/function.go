@@ -20,8 +20,10 @@ type Record struct {
 	Reason string
 	// Operation as in a Drift.
 	Operation string
-	// ID of the difference; empty where none was computed, as while the composite is frozen.
-	ID string
+	// ID of the difference, and its digest; empty where none was computed, as while the composite is frozen.
+	ID, Digest string
+	// Lacks is what the votes for it lack, as a clause.
+	Lacks string
 	// Difference of an update. Not every field of it has values.
 	Difference []v1alpha1.FieldDifference
 }
@@ -45,7 +47,7 @@ func RecordsOn(c, p *parent.State) (out []Record, full bool) {
 		out = append(out, Record{
 			Child: v1alpha1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: c.Namespace, Name: c.Name, UID: c.UID,
 				Generation: c.Generation, Resource: resource},
-			On: c.Ref, Reason: h.Reason, Operation: h.Operation, ID: h.ID, Difference: differenceOf(h),
+			On: c.Ref, Reason: h.Reason, Operation: h.Operation, ID: h.ID, Digest: h.Digest, Lacks: h.Lacks, Difference: differenceOf(h),
 		})
 	}
 	var creations []v1alpha1.HeldCreation
@@ -56,7 +58,7 @@ func RecordsOn(c, p *parent.State) (out []Record, full bool) {
 	for _, h := range creations[:min(len(creations), v1alpha1.MaxHeldCreations)] {
 		out = append(out, Record{
 			Child: v1alpha1.ObjectReference{APIVersion: h.APIVersion, Kind: h.Kind, Namespace: h.Namespace, Name: h.Name, Resource: h.Resource},
-			On:    c.Ref, Reason: h.Reason, Operation: "CREATE", ID: h.ID,
+			On:    c.Ref, Reason: h.Reason, Operation: "CREATE", ID: h.ID, Digest: h.Digest, Lacks: h.Lacks,
 		})
 	}
 	return out, full

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/request"
 )
 
@@ -42,9 +43,11 @@ type Below struct {
 	Operation request.Operation
 	// Paths of the fields that an Update would change.
 	Paths []string
-	// ID of the difference, and the intent generation of the parent since which it is held; 0 where that is unknown.
-	ID    string
-	Since int64
+	// ID of the difference, its digest where that is known, and the intent generation of the parent since which it is held; 0 where that is
+	// unknown.
+	ID     string
+	Digest change.Digest
+	Since  int64
 	// Own: the child is one of the object, and not of a child of it.
 	Own bool
 }

@@ -27,8 +27,8 @@ func (Nothing) Managed(context.Context, *parent.State) ([]*parent.State, error) 
 // Below returns nothing: no change is known to be held.
 func (Nothing) Below(context.Context, *parent.State) []Below { return nil }
 
-// Requesters returns nil: no request was seen.
-func (Nothing) Requesters(string) []string { return nil }
+// Known returns the zero value: no request was seen.
+func (Nothing) Known(string) Known { return Known{} }
 
 // Component returns false: no request is by a component of Kausality.
 func (Nothing) Component(subject.User, string) bool { return false }

@@ -53,8 +53,8 @@ type World interface {
 	// Below returns what is held of changes of an object's children, and of theirs: at most MaxBelow. The object is a parent.Family.
 	Below(ctx context.Context, object *parent.State) []Below
 
-	// Requesters are the users whose requests of a deletion were refused, by the id that approves it.
-	Requesters(id string) []string
+	// Known returns what is known of the differences under an id that were refused or reported.
+	Known(id string) Known
 
 	// Component reports whether a request is by a component of Kausality.
 	Component(user subject.User, fieldManager string) bool
@@ -105,6 +105,17 @@ type World interface {
 	// of them where they are unknown. It is called for drift.
 	Author(ctx context.Context, cause v1alpha1.HopCause) (v1alpha1.HopCause, error)
 }
+
+// Known is what is known of the differences under an id. The zero value is that of an id under which nothing is known.
+type Known struct {
+	// Digests of the differences; more than one where another has the same id (KR-13-68).
+	Digests []change.Digest
+	// Requesters are the users whose requests of a deletion were refused (KR-14-62).
+	Requesters []string
+}
+
+// Is reports whether anything is known.
+func (k Known) Is() bool { return len(k.Digests) > 0 || len(k.Requesters) > 0 }
 
 // Policies is where the policies of a cluster come from. An *allowance.Set is one
 // that never changes. Implementations are safe for concurrent use; each decision

@@ -84,6 +84,11 @@ const (
 	// ClaimPruned: the approval went stale; kept so that the same entry written
 	// again by GitOps is no new approval.
 	ClaimPruned ClaimState = "pruned"
+	// ClaimUnreviewed: the approval was written while no webhook reviewed the object. It counts for nothing until it is
+	// given again.
+	ClaimUnreviewed ClaimState = "unreviewed"
+	// ClaimSeal marks the last element of the list: its ID shows that Kausality wrote those before it.
+	ClaimSeal ClaimState = "seal"
 )
 
 // Claim is an entry of the claims annotation: what became of one approval of
@@ -106,6 +111,9 @@ type Claim struct {
 	Relation Relation `json:"relation,omitempty"`
 	// Digest is the id of the difference.
 	Digest string `json:"digest,omitempty"`
+	// Bound is the whole digest of the difference that was known under the id of the approval when it was given: it approves no other
+	// of that id. Empty where none was known, and for an approval of no single difference.
+	Bound string `json:"bound,omitempty"`
 	// User id of the requester: a hash of 128 bits. Earlier releases stored the
 	// user hash.
 	User string `json:"user,omitempty"`
@@ -129,8 +137,10 @@ const (
 	MaxVoted = 64
 )
 
-// Spent reports whether the approval was used or is out of date.
-func (c Claim) Spent() bool { return c.State == ClaimUsed || c.State == ClaimPruned }
+// Spent reports whether the approval was used, is out of date, or was not reviewed.
+func (c Claim) Spent() bool {
+	return c.State == ClaimUsed || c.State == ClaimPruned || c.State == ClaimUnreviewed
+}
 
 // ClaimChild is the child of a claim as it was before the change.
 type ClaimChild struct {

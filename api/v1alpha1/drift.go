@@ -60,9 +60,12 @@ type FieldDifference struct {
 
 // DriftSpec describes one unrequested difference.
 type DriftSpec struct {
-	// ID of the difference: the first 16 hex digits of a SHA-256 over parent,
-	// child and difference.
+	// ID of the difference: the first 16 hex digits of Digest.
 	ID string `json:"id"`
+	// Digest of the difference, which an approval by its ID is about: a SHA-256 over parent, child and difference, in hex.
+	// Empty for a Drift of an earlier release.
+	// +optional
+	Digest string `json:"digest,omitempty"`
 	// Relation is ControllerChild for a change of the child object, External
 	// for a change of its external resource.
 	Relation Relation        `json:"relation"`

@@ -18,11 +18,14 @@ type Held struct {
 	// Difference has the first of them with their values, at most MaxHeldValues bytes.
 	// Secret values are replaced.
 	Difference []FieldDifference `json:"difference,omitempty"`
-	// ID of the difference.
-	ID string `json:"id,omitempty"`
+	// ID of the difference, and the whole digest that it abbreviates.
+	ID     string `json:"id,omitempty"`
+	Digest string `json:"digest,omitempty"`
 	// Approve is the command that lets exactly this change through; empty where
 	// an approval would not, as while the composite is frozen.
 	Approve string `json:"approve,omitempty"`
+	// Lacks is what the votes for it lack by the ApprovalRules that match, as a clause; empty where none does.
+	Lacks string `json:"lacks,omitempty"`
 	// Before: all of it was held before the last intent, which changes nothing of it
 	// and does not wait for it.
 	Before    bool `json:"before,omitempty"`
@@ -67,12 +70,15 @@ type HeldCreation struct {
 	Name string `json:"name,omitempty"`
 	// Reason of the refusal, as in Drift or Frozen.
 	Reason string `json:"reason"`
-	// ID of the difference; empty where none was worked out, as while the
+	// ID of the difference, and the whole digest that it abbreviates; empty where none was worked out, as while the
 	// composite is frozen.
-	ID string `json:"id,omitempty"`
+	ID     string `json:"id,omitempty"`
+	Digest string `json:"digest,omitempty"`
 	// Approve is the command that allows exactly this creation; empty where an
 	// approval would not.
 	Approve string `json:"approve,omitempty"`
+	// Lacks as in Held.
+	Lacks string `json:"lacks,omitempty"`
 	// Before: it was held before the last intent, which does not wait for it.
 	Before    bool `json:"before,omitempty"`
 	HeldDrift `json:",inline"`

@@ -19,19 +19,13 @@ func ApproveKey(id string) string { return v1alpha1.AnnotationKeyApprovePrefix +
 // longer is kept.
 func Approve(id string, mode v1alpha1.ApprovalMode) Edit {
 	return func(annotations map[string]string) (*string, error) {
-		value := string(mode)
-		key := ApproveKey(id)
+		key, value := ApproveKey(id), approval.Parse(annotations).Value(id, mode)
 		if err := approval.Validate(key, value); err != nil {
 			return nil, err
 		}
 		have, ok := annotations[key]
-		if ok && lasting(have) > lasting(value) {
+		if ok && value == string(mode) && lasting(have) > lasting(value) {
 			return &have, nil
-		}
-		if !ok {
-			if err := unspent(annotations, key, value); err != nil {
-				return nil, err
-			}
 		}
 		return &value, nil
 	}

@@ -94,13 +94,13 @@ func on(ctx context.Context, d *cluster.Direct, info cluster.Info, o *unstructur
 				g.By = append(g.By, v.User)
 			}
 		}
-		if info.Role != parent.RoleManaged && e.Digest != "" && e.Digest == identity.DeletionID(s, s) {
+		if info.Role != parent.RoleManaged && e.Digest != "" && e.Digest == identity.DeletionDigest(s, s).ID() {
 			below, err := d.Managed(ctx, s)
 			if err != nil {
 				return nil, err
 			}
-			if now := identity.WholeOf(s, below).ID; now != e.Digest {
-				g.Now, g.Command = now, identity.ApproveCommand(s.Ref, d.Kinds.Kind(info.GVK), now)
+			if now := identity.WholeOf(s, below).Digest.ID(); now != e.Digest {
+				g.Now, g.Command = now, identity.ApproveCommand(s, d.Kinds.Kind(info.GVK), now)
 			}
 		}
 		out = append(out, g)

@@ -129,7 +129,7 @@ func (i *Inspector) outcome(a Attempt, d admission.Decision, certain bool) Outco
 		out.User = i.User.Name
 	}
 	if certain {
-		out.Message, out.ID, out.Suggestion, out.Warnings = d.Message, d.ID, d.Suggestion, d.Warnings
+		out.Message, out.ID, out.Suggestion, out.Warnings = d.Message, d.Digest.ID(), d.Suggestion, d.Warnings
 		out.Difference = change.Fields(d.Changes, maxFields)
 		if d.Held != nil {
 			out.Warnings = append(out.Warnings, "a part of it stays held: "+d.Held.Message)

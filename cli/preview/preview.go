@@ -154,7 +154,7 @@ func (p *Previewer) one(ctx context.Context, xr *unstructured.Unstructured, name
 		is = want
 	}
 	c := Change{Composite: referenceTo(xr), Resource: name, Child: referenceTo(is), Operation: req.Operation,
-		Allowed: d.Allowed, Reason: d.Reason, ID: d.ID, Manual: manual(xr)}
+		Allowed: d.Allowed, Reason: d.Reason, ID: d.Digest.ID(), Manual: manual(xr)}
 	if req.Operation == admission.Update {
 		c.Difference = change.Fields(d.Changes, maxFields)
 	}

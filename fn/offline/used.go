@@ -16,7 +16,7 @@ import (
 )
 
 // account records the approvals on the composite that are used or stale, as the claims of a webhook do
-// (KR-09-02). Where a webhook keeps claims, it does so for what it guards alone (KR-09-17).
+// (KR-09-02). Where a webhook keeps claims, it does so for what it guards alone (KR-09-17); they and their votes stay.
 func (c *Composite) account(xr *unstructured.Unstructured, observed []*Resource) {
 	written := approval.Parse(c.State.Annotations).Approvals
 	if len(written) == 0 {
@@ -26,7 +26,8 @@ func (c *Composite) account(xr *unstructured.Unstructured, observed []*Resource)
 	for _, r := range observed {
 		maps.Copy(used, r.used())
 	}
-	claims, held := approval.Claims{}, heldSince(observed)
+	stored := c.State.Annotations[v1alpha1.AnnotationKeyClaims]
+	claims, held := approval.ParseClaims(stored), heldSince(observed)
 	for _, e := range written {
 		at := c.Intent.Timestamp.Time
 		if since, ok := held[e.Digest]; ok && since.Before(at) {
@@ -34,14 +35,14 @@ func (c *Composite) account(xr *unstructured.Unstructured, observed []*Resource)
 		}
 		switch {
 		case e.Mode == v1alpha1.ApprovalOnce && used[e.Content]:
-			claims = append(claims, v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimUsed})
+			claims = claims.Mark(e.Content, v1alpha1.ClaimUsed)
 		case c.Webhook: // it prunes what is stale
 		case e.Mode != v1alpha1.ApprovalAlways && e.Generation == 0 && writtenBefore(xr, e.Key, at):
-			claims = append(claims, v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimPruned})
+			claims = claims.Mark(e.Content, v1alpha1.ClaimPruned)
 		}
 	}
-	if len(claims) > 0 {
-		c.Annotate(v1alpha1.AnnotationKeyClaims, claims.String())
+	if value := claims.String(); len(claims) > 0 && !approval.Same(value, stored) {
+		c.Annotate(v1alpha1.AnnotationKeyClaims, value)
 	}
 }
 
@@ -106,8 +107,7 @@ func writtenBefore(xr *unstructured.Unstructured, key string, at time.Time) bool
 // same run do not find it (KR-09-02).
 func (c *Composite) Take(content string) {
 	claims := approval.ParseClaims(c.State.Annotations[v1alpha1.AnnotationKeyClaims])
-	claims = slices.DeleteFunc(claims, func(e v1alpha1.Claim) bool { return e.Content == content })
-	c.Annotate(v1alpha1.AnnotationKeyClaims, append(claims, v1alpha1.Claim{Content: content, State: v1alpha1.ClaimUsed}).String())
+	c.Annotate(v1alpha1.AnnotationKeyClaims, claims.Mark(content, v1alpha1.ClaimUsed).String())
 }
 
 // used returns the contents of the once approvals that a resource used, by its annotation and its

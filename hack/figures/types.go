@@ -81,7 +81,7 @@ func (t *typed) export(root string, paths []string) error {
 		return nil
 	}
 	var stderr bytes.Buffer
-	args := append([]string{"list", "-export", "-f", "{{.ImportPath}}\t{{.Export}}", "--"}, paths...)
+	args := append([]string{"list", "-trimpath", "-export", "-f", "{{.ImportPath}}\t{{.Export}}", "--"}, paths...)
 	list := exec.CommandContext(context.Background(), "go", args...)
 	list.Dir, list.Env, list.Stderr = root, append(os.Environ(), "CGO_ENABLED=0"), &stderr
 	out, err := list.Output()

@@ -71,11 +71,11 @@ func approvals(t *testing.T) {
 	o, err := admin.Resource(story.XDatabases).Namespace("default").Get(t.Context(), "orders", metav1.GetOptions{})
 	require.NoError(t, err)
 	s := parent.Sum(o, parent.RoleComposite)
-	key := v1alpha1.AnnotationKeyApprovePrefix + identity.DeletionID(s, s) // as before ids covered what is below
+	key := v1alpha1.AnnotationKeyApprovePrefix + identity.DeletionDigest(s, s).ID() // as before ids covered what is below
 	require.NoError(t, the.Annotate(t.Context(), story.Hans, story.XDatabases, "orders", key, "once"))
 	r := the.pipe(t, "approvals", "--outdated")
 	r.has(t, 0, "xdatabases.example.org/orders")
-	assert.Contains(t, words(r.out), "xdatabases.example.org/orders "+identity.DeletionID(s, s)+" once")
+	assert.Contains(t, words(r.out), "xdatabases.example.org/orders "+identity.DeletionDigest(s, s).ID()+" once")
 	assert.Contains(t, r.out, "ignored; to approve it again: kubectl annotate -n default xdatabases.example.org orders kausality.io/approve-")
 	assert.Contains(t, r.out, "hans@example.com")
 	require.NoError(t, the.Annotate(t.Context(), story.Hans, story.XDatabases, "orders", key, nil))

@@ -117,7 +117,7 @@ func Audit(req *admission.Request, d admission.Decision) map[string]string {
 		out["drift"] = "false"
 		if d.Class == outcome.ClassDrift {
 			out["drift"] = "true"
-			put("id", d.ID)
+			put("id", d.Digest.ID())
 		}
 	}
 	switch {

@@ -1,0 +1,136 @@
+package approval
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"pgregory.net/rapid"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+func keyed(keys ...string) *Keys {
+	k := &Keys{}
+	for _, key := range keys {
+		k.Use(bytes.Repeat([]byte(key), 32))
+	}
+	return k
+}
+
+var database = Sealed{Kind: schema.GroupKind{Group: "example.org", Kind: "XDatabase"}, Namespace: "shop", Name: "db", UID: "1"}
+
+// TestTrusted covers KR-13-69.
+func TestTrusted(t *testing.T) {
+	const key = keyApprove + difference
+	vote := `{"content":"c","state":"open","generation":7,"at":"2026-01-01T00:00:00Z","digest":"` + difference + `","mode":"once","votes":true,` +
+		`"by":[{"user":"bob","at":"2026-01-01T00:00:00Z","groups":["dba"]}]}`
+	claims := "[" + vote + "]"
+	content := content(v1alpha1.Approval{Digest: difference, Mode: v1alpha1.ApprovalOnce}, nil)
+	other := `[{"content":"o","state":"used","at":"2026-01-01T00:00:00Z"}]`
+	reviewed := `[{"content":"` + content + `","state":"open","generation":7,"at":"2026-01-01T00:00:00Z","digest":"` + difference + `"}]`
+	created, another, unnamed := database, database, database
+	created.UID, another.UID, unnamed.UID, unnamed.Name = "", "2", "", ""
+	k := keyed("a")
+	for name, tc := range map[string]struct {
+		reason string
+		keys   *Keys
+		in     annotations
+		// approves: an approval of the difference counts.
+		approves bool
+	}{
+		"Sealed":      {reason: "what Kausality stored counts", keys: k, in: annotations{keyClaims: k.Seal(database, claims)}, approves: true},
+		"Forged":      {reason: "an editor stores a vote while no webhook answers", keys: k, in: annotations{keyClaims: claims}},
+		"Appended":    {reason: "an editor adds one to sealed claims", keys: k, in: annotations{keyClaims: strings.TrimSuffix(k.Seal(database, other), "]") + "," + vote + "]"}},
+		"Prepended":   {reason: "an editor adds one before sealed claims", keys: k, in: annotations{keyClaims: "[" + vote + "," + strings.TrimPrefix(k.Seal(database, other), "[")}},
+		"Copied":      {reason: "claims of another object are copied", keys: k, in: annotations{keyClaims: k.Seal(another, claims)}},
+		"OtherKey":    {reason: "the key is another one", keys: k, in: annotations{keyClaims: keyed("b").Seal(database, claims)}},
+		"Replaced":    {reason: "the key was replaced since", keys: keyed("a", "b"), in: annotations{keyClaims: k.Seal(database, claims)}, approves: true},
+		"Created":     {reason: "claims from before it had a UID", keys: k, in: annotations{keyClaims: k.Seal(created, claims)}, approves: true},
+		"Generated":   {reason: "claims from before it had a name", keys: k, in: annotations{keyClaims: k.Seal(unnamed, claims)}, approves: true},
+		"NoKey":       {reason: "without a key all counts", in: annotations{keyClaims: claims}, approves: true},
+		"NoKeyYet":    {reason: "and before one is read", keys: &Keys{}, in: annotations{keyClaims: claims}, approves: true},
+		"Reviewed":    {reason: "an approval that was reviewed", keys: k, in: annotations{key: "once", keyClaims: k.Seal(database, reviewed)}, approves: true},
+		"Unreviewed":  {reason: "an approval that was not", keys: k, in: annotations{key: "once"}},
+		"BesideOther": {reason: "an approval that was not, beside claims that count", keys: k, in: annotations{key: "generation", keyClaims: k.Seal(database, other)}},
+		"Removed":     {reason: "the record that it was used is removed", keys: k, in: annotations{key: "once", keyClaims: k.Seal(database, other)}},
+		"Emptied":     {reason: "all records are removed", keys: k, in: annotations{key: "once", keyClaims: "[]"}},
+		"Always":      {reason: "an approval without claims is a matter of RBAC", keys: k, in: annotations{keyApprovals: `[{"kind":"*","name":"*","mode":"always"}]`}, approves: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := maps.Clone(tc.in)
+			counts := tc.keys.Trusted(database, tc.in, now)
+			q := query()
+			q.Digests, q.Intent = q.Digests[:0:0], 7
+			q.Digests = append(q.Digests, difference)
+			set := Parse(counts)
+			if _, ok := set.Approved(q); ok != tc.approves {
+				t.Errorf("%s: it approves: %t, by %v", tc.reason, ok, counts)
+			}
+			if diff := cmp.Diff(before, tc.in); diff != "" {
+				t.Errorf("%s: input modified:\n%s", tc.reason, diff)
+			}
+			if tc.keys.Trusted(database, tc.in, now)[keyClaims] != counts[keyClaims] {
+				t.Errorf("%s: it is not the same twice", tc.reason)
+			}
+			if stored := tc.in[keyClaims]; strings.Contains(counts[keyClaims], sealStart) && Stored(counts[keyClaims]) != stored {
+				t.Errorf("%s: the stored claims are %s, not %s", tc.reason, stored, Stored(counts[keyClaims]))
+			}
+		})
+	}
+}
+
+// What was not reviewed is given by writing it again, and the annotation goes with the next write in any case.
+func TestGivenAgain(t *testing.T) {
+	k, p := keyed("a"), newParent()
+	p.annotations[keyApprove+difference] = "once"
+	approves := func() bool {
+		q := query()
+		q.Digests, q.Intent = append(q.Digests[:0:0], difference), 7
+		_, ok := Parse(p.annotations).Approved(q)
+		return ok
+	}
+	trusted := func() { p.annotations = k.Trusted(database, p.annotations, now) }
+	trusted()
+	if suggested := Parse(p.annotations).Value(difference, v1alpha1.ApprovalOnce); approves() || suggested == "once" {
+		t.Errorf("what was not reviewed approves, or the same again is suggested: %s", suggested)
+	}
+	p.write("hans", true, map[string]string{"example.org/a": "b"})
+	if value, is := p.annotations[keyApprove+difference]; is || approves() || p.annotations[keyClaims] != "[]" {
+		t.Errorf("it stays: %s, %s", value, p.annotations[keyClaims])
+	}
+	p.annotations[keyClaims] = k.Seal(database, p.annotations[keyClaims])
+	p.write("gitops", false, map[string]string{keyApprove + difference: "once"})
+	p.annotations[keyClaims] = k.Seal(database, p.annotations[keyClaims])
+	if trusted(); !approves() {
+		t.Errorf("written again, it does not approve: %v", p.annotations)
+	}
+}
+
+// TestSeal: whatever the claims, a seal leaves them as they are, seals them as they are, and is replaced by the next.
+func TestSeal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var claims Claims
+		for _, text := range rapid.SliceOfN(rapid.StringMatching(`[a-z"\\},\]{:]{0,12}|seal`), 1, 4).Draw(t, "claims") {
+			claims = append(claims, v1alpha1.Claim{Content: "x" + text, State: v1alpha1.ClaimOpen, Reason: sealStart + text + sealEnd + "]"})
+		}
+		k, value := keyed("a"), claims.String()
+		sealed := k.Seal(database, value)
+		if diff := cmp.Diff(claims.String(), ParseClaims(sealed).String()); diff != "" {
+			t.Fatalf("-want, +got:\n%s", diff)
+		}
+		if !Same(sealed, value) || Stored(sealed) != sealed || k.Seal(database, sealed) != sealed || !k.sealed(database, sealed) {
+			t.Fatalf("the seal of %s is %s", value, sealed)
+		}
+		other := []byte(sealed)
+		at := rapid.IntRange(0, len(other)-1).Draw(t, "changed")
+		other[at] ^= 1
+		if !slices.Equal(other, []byte(sealed)) && k.sealed(database, string(other)) {
+			t.Fatalf("changed at %d, %s is sealed", at, other)
+		}
+	})
+}
