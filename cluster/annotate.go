@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -36,11 +37,12 @@ func (s *States) Apply(ctx context.Context, ref parent.Ref, p Patch) error {
 	if err != nil {
 		return err
 	}
+	p.Annotations = s.claims.SealIn(Sealed(ref), p.Annotations)
 	_, err = p.apply(ctx, r, ref.Name, ref.UID)
 	return err
 }
 
-// ApplyTo an object that was read by other means than States, under the
+// ApplyTo an object that was read by other means than States, without claims, under the
 // precondition that it has not changed since. It returns the object as it is
 // then.
 func (p Patch) ApplyTo(ctx context.Context, r dynamic.ResourceInterface, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
@@ -85,6 +87,7 @@ func (s *States) TakeClaims(ctx context.Context, ref parent.Ref, manager, stored
 	if err != nil {
 		return err
 	}
+	stored, value = approval.Stored(stored), s.claims.Seal(Sealed(ref), value)
 	path := change.Pointer("metadata", "annotations", v1alpha1.AnnotationKeyClaims)
 	ops := []map[string]any{{"op": "test", "path": path, "value": stored}, {"op": "replace", "path": path, "value": value}}
 	if !has {

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -36,10 +37,15 @@ type Cluster struct {
 	Scope      *Scope
 	Namespaces *Namespaces
 	Policies   *Policies
+	// Claims are the keys that seal claims: none, so that all claims count, before the ClaimsKey is read.
+	Claims *approval.Keys
+	// ClaimsKey is read before anything else where it is set. Set it before Start.
+	ClaimsKey ClaimsKey
 	// Log of what concerns all of it. Set it before Start.
 	Log logr.Logger
 
 	ready    atomic.Bool
+	keyed    atomic.Bool
 	coverage coverage
 	wholes   *wholes
 }
@@ -52,7 +58,7 @@ func New(config *rest.Config) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make an HTTP client: %w", err)
 	}
-	c := &Cluster{wholes: newWholes()}
+	c := &Cluster{wholes: newWholes(), Claims: &approval.Keys{}}
 	if c.Dynamic, err = dynamic.NewForConfigAndClient(config, client); err != nil {
 		return nil, fmt.Errorf("cannot make a client: %w", err)
 	}
@@ -77,12 +83,15 @@ func New(config *rest.Config) (*Cluster, error) {
 	}
 	c.Policies.defined = func() bool { return !c.Kinds.HasSynced() || c.Kinds.hasCRD(policyKind) }
 	c.States, c.Namespaces = NewStates(c.Dynamic, c.Kinds), NewNamespaces(c.Dynamic)
-	c.States.terminating = c.Namespaces.Terminating
+	c.States.terminating, c.States.claims = c.Namespaces.Terminating, c.Claims
 	return c, nil
 }
 
 // Start all watches; it returns when the context ended and they did.
 func (c *Cluster) Start(ctx context.Context) error {
+	if err := c.readClaimsKey(ctx); err != nil {
+		return nil //nolint:nilerr // The context ended.
+	}
 	var wg sync.WaitGroup
 	for _, run := range []func(context.Context){
 		c.Kinds.Run, c.Scope.Run, c.Namespaces.Run, c.Policies.Run, c.States.Run, c.unwatchOrphaned, c.discoverKinds, c.compareClocks,
@@ -107,6 +116,8 @@ func (c *Cluster) Ready() error {
 	switch {
 	case c.ready.Load():
 		return nil
+	case c.ClaimsKey.Name != "" && !c.keyed.Load():
+		return errNoClaimsKey
 	case !c.Kinds.HasSynced():
 		return errors.New("the CRDs are not read yet")
 	case !c.Scope.HasSynced():

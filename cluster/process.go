@@ -23,7 +23,9 @@ type Process struct {
 	// LeaderElection among several replicas, by a Lease in LeaderNamespace.
 	LeaderElection  bool
 	LeaderNamespace string
-	Log             logr.Logger
+	// ClaimsKey seals claims, in webhook and gate; the zero value for none.
+	ClaimsKey ClaimsKey
+	Log       logr.Logger
 }
 
 // ShutdownGrace is for how long requests and writes in progress may go on in the end.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
 
@@ -79,6 +80,8 @@ type States struct {
 	start   func(*watched)
 	// terminating reports whether a Namespace is being deleted; nil for never.
 	terminating func(namespace string) bool
+	// claims are the keys that seal claims.
+	claims *approval.Keys
 	// digested selects the objects whose status is digested; nil for none.
 	digested func(types.UID) bool
 	live     func(ref parent.Ref) // counts live reads, for tests and metrics
@@ -153,6 +156,7 @@ func StatusDigest(o map[string]any) uint64 {
 func (s *States) sum(o *unstructured.Unstructured) *Object {
 	kind := s.kinds.Kind(o.GroupVersionKind())
 	out := &Object{State: parent.Sum(o, kind.Role)}
+	s.Trust(out.State)
 	out.Share()
 	if s.digested != nil && s.digested(out.State.UID) {
 		out.StatusDigest = StatusDigest(o.Object)

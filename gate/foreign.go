@@ -44,6 +44,7 @@ func (c *Controller) reconcileForeign(ctx context.Context, o *cluster.Object, s 
 	}
 	live := *o
 	live.State = parent.Sum(u, parent.RoleNone)
+	c.Cluster.States.Trust(live.State)
 	g, err := c.gating(ctx, &live)
 	if err != nil {
 		return 0, err

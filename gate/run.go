@@ -50,7 +50,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	c.Log = o.Log.WithName("cluster")
+	c.Log, c.ClaimsKey = o.Log.WithName("cluster"), o.ClaimsKey
 	self, err := c.Self(ctx, o.Log)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 const (
 	SecretServing   = "kausality-webhook-tls"
 	SecretAuthority = "kausality-webhook-authority"
+	SecretClaimsKey = "kausality-claims-key"
 )
 
 // Chart renders what the Helm chart installs beside its workloads: the access of
@@ -28,9 +29,11 @@ func Chart() ([]byte, error) {
 		[]any{
 			crossplaneRole(), leasesRole(), leasesBinding([]string{serviceAccountPrefix + Namespace + ":" + componentController}),
 			heartbeatRole(), heartbeatBinding(nil), viewerRole(), approverRole(),
-			homeRole(componentWebhook, secret(observe, SecretServing)),
+			homeRole(componentWebhook, secret(observe, SecretServing), secret([]string{"get"}, SecretClaimsKey)),
 			homeBinding(componentWebhook, accountSubject(Namespace, componentWebhook)),
-			homeRole(componentController, secret([]string{"get", "update"}, SecretServing, SecretAuthority),
+			homeRole(componentGate, secret([]string{"get"}, SecretClaimsKey)),
+			homeBinding(componentGate, accountSubject(Namespace, componentGate)),
+			homeRole(componentController, secret([]string{"get", "update"}, SecretServing, SecretAuthority), secret([]string{"get"}, SecretClaimsKey),
 				named("coordination.k8s.io", "leases", []string{"get"}, Heartbeat), // whether the webhook runs
 				rbacRule("", []string{"secrets"}, "create")),                       // a name cannot be required of what does not exist yet
 			homeBinding(componentController, accountSubject(Namespace, componentController)),

@@ -124,9 +124,9 @@ e.key == `+quote(corev1.LabelMetadataName)+` && e.operator == "NotIn" && `+liter
 
 func secretValidations() []admissionregistrationv1.Validation {
 	return []admissionregistrationv1.Validation{
-		check(`object.metadata.namespace == `+quote(Namespace)+` && object.metadata.name in `+literal([]string{SecretServing, SecretAuthority})+` &&
+		check(`object.metadata.namespace == `+quote(Namespace)+` && object.metadata.name in `+literal([]string{SecretServing, SecretAuthority, SecretClaimsKey})+` &&
 object.type in ["Opaque", "kubernetes.io/tls"]`,
-			"the policy controller writes its certificates alone"),
+			"the policy controller writes its certificates and the key that seals claims alone"),
 	}
 }
 

@@ -82,6 +82,9 @@ func (c *Controller) reconcile(ctx context.Context) (reconcile.Result, error) {
 		return reconcile.Result{}, fmt.Errorf("cannot list policies: %w", err)
 	}
 	set, faults := c.understand(list)
+	if err := c.claimsKey(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
 	rotation, err := c.rotate(ctx)
 	if err != nil {
 		return reconcile.Result{}, err

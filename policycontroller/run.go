@@ -46,6 +46,8 @@ type Options struct {
 	CertSecret string
 	// AuthoritySecret holds the authorities' keys; no other component reads it.
 	AuthoritySecret string
+	// ClaimsKeySecret holds the key that seals claims. It is created where it does not exist, and never changed.
+	ClaimsKeySecret string
 	// ForeignCertificates: another controller fills CertSecret, such as cert-manager.
 	ForeignCertificates bool
 	Rotation            certs.Rotation

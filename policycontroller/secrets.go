@@ -3,6 +3,7 @@ package policycontroller
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/certs"
+	"github.com/kausality-io/function-kausality/cluster"
 )
 
 // keyAuthorities of the Secret with the authorities.
@@ -32,6 +34,23 @@ type renewal struct {
 	again  time.Duration
 	// finish stores what is served, once the bundle is known.
 	finish func(context.Context) error
+}
+
+// claimsKey creates the key that seals claims where there is none. Its loss is that of all votes and approvals that wait (KR-13-69), so that
+// it is never replaced.
+func (c *Controller) claimsKey(ctx context.Context) error {
+	if c.ClaimsKeySecret == "" {
+		return nil
+	}
+	s, err := c.secret(ctx, c.ClaimsKeySecret)
+	if err != nil || s.ResourceVersion != "" {
+		return err
+	}
+	key := make([]byte, cluster.MinClaimsKey)
+	if _, err := rand.Read(key); err != nil {
+		return fmt.Errorf("cannot make a key: %w", err)
+	}
+	return c.store(ctx, s, corev1.SecretTypeOpaque, map[string][]byte{cluster.KeyOfClaims: key})
 }
 
 // rotate the certificates as far as may be before the bundle is known.
@@ -139,6 +158,6 @@ func (c *Controller) store(ctx context.Context, s *corev1.Secret, kind corev1.Se
 		return fmt.Errorf("cannot store secret %s: %w", s.Name, err)
 	}
 	writes.WithLabelValues("Secret").Inc()
-	c.Log.Info("certificates stored", "secret", s.Name)
+	c.Log.Info("Secret stored", "secret", s.Name)
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -206,6 +207,12 @@ type object struct {
 	kind   string
 	spec   *v1alpha1.RolloutSpec
 	status *v1alpha1.RolloutStatus
+}
+
+// sealed is the Rollout, whose claims are sealed.
+func (o *object) sealed() approval.Sealed {
+	kind := schema.GroupKind{Group: v1alpha1.Group, Kind: o.kind}
+	return approval.Sealed{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}
 }
 
 // read a Rollout past the cache; nil where it is gone, or is being deleted.

@@ -62,7 +62,7 @@ func (c *Controller) approveObject(ctx context.Context, o *object, of *v1alpha1.
 		if refused != "" {
 			return v1alpha1.RolloutObjectLeftOut, refused, nil
 		}
-		if value := claims.String(); value != stored {
+		if value := claims.String(); !approval.Same(value, stored) {
 			err = c.Cluster.States.TakeClaims(ctx, p.State.Ref, v1alpha1.ManagerWebhook, stored, has, value)
 		}
 		switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"runtime/debug"
 	"time"
@@ -11,9 +12,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/drift"
@@ -69,11 +73,28 @@ func (h *Handler) approve(ctx context.Context, req *admission.Request, d admissi
 		return
 	}
 	if err == nil {
-		err = h.Cluster.States.Apply(ctx, a.Holder, cluster.Patch{Manager: v1alpha1.ManagerWebhook, Annotations: map[string]*string{a.Key: &a.Value}})
+		err = h.give(ctx, a)
 	}
 	if err != nil {
 		h.Log.Error(err, "cannot write the approval of a policy", "on", identity.Describe(a.Holder))
 	}
+}
+
+// give an approval on behalf of a policy, with the claim that shows that Kausality gave it (KR-13-69).
+func (h *Handler) give(ctx context.Context, a *outcome.ApproveEffect) error {
+	o, err := h.Cluster.States.Get(ctx, a.Holder, true)
+	if err != nil {
+		return err
+	}
+	after := maps.Clone(o.Annotations)
+	if after == nil {
+		after = map[string]string{}
+	}
+	after[a.Key] = a.Value
+	intent, _ := trace.Intent(o.State)
+	edits := approval.Admit(after, o.Generation, intent.Generation, clock.Now(), nil, nil)
+	edits[a.Key] = &a.Value
+	return h.Cluster.States.Apply(ctx, a.Holder, cluster.Patch{Manager: v1alpha1.ManagerWebhook, ResourceVersion: o.ResourceVersion, Annotations: edits})
 }
 
 // orphan marks what a policy leaves behind, before the deletion is allowed.

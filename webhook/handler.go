@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"runtime/debug"
 	"time"
 
 	"github.com/go-logr/logr"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -137,7 +139,26 @@ func (h *Handler) decideOn(ctx context.Context, r *review.Review) (admission.Dec
 	if h.Held != nil {
 		req.Held = h.Held.Held(req)
 	}
-	return h.decide(ctx, req)
+	h.trust(req)
+	d, err := h.decide(ctx, req)
+	d.Annotations = h.Cluster.Claims.SealIn(cluster.Sealed(req.Ref()), d.Annotations)
+	return d, err
+}
+
+// trust the claims of the stored object that count (KR-13-69).
+func (h *Handler) trust(req *admission.Request) {
+	if req.OldObject == nil {
+		return
+	}
+	had := req.OldObject.GetAnnotations()
+	counts := h.Cluster.Claims.Trusted(cluster.Sealed(req.Ref()), had, req.Time)
+	if counts[v1alpha1.AnnotationKeyClaims] == had[v1alpha1.AnnotationKeyClaims] {
+		return
+	}
+	o := &unstructured.Unstructured{Object: maps.Clone(req.OldObject.Object)}
+	o.Object["metadata"] = maps.Clone(o.Object["metadata"].(map[string]any)) //nolint:forcetypeassert // It has annotations.
+	o.SetAnnotations(counts)
+	req.OldObject = o
 }
 
 // decide a request and claim the approval that allows it (KR-05-33). If another request claimed it

@@ -132,7 +132,7 @@ func (o Options) connect(ctx context.Context) (c *cluster.Cluster, self string, 
 	if c, err = cluster.New(o.Config); err != nil {
 		return nil, "", err
 	}
-	c.Log = o.Log.WithName("cluster")
+	c.Log, c.ClaimsKey = o.Log.WithName("cluster"), o.ClaimsKey
 	self, err = c.Self(ctx, o.Log)
 	return c, self, err
 }
@@ -267,7 +267,7 @@ func handlers(h *Handler, end *serving.Drain) http.Handler {
 	for path, handler := range map[string]http.Handler{
 		PathMutate:   telemetry.Incoming(review.Served(h.answer, limits, h.Log)),
 		PathPolicies: &ctrlwebhook.Admission{Handler: policystore.Validator{Kinds: h.Kinds}},
-		PathRollouts: review.Served(rollouts.Handler{Evaluator: h.Evaluator, Log: h.Log}.Answer, limits, h.Log),
+		PathRollouts: review.Served(rollouts.Handler{Evaluator: h.Evaluator, Claims: h.Cluster.Claims, Log: h.Log}.Answer, limits, h.Log),
 		PathStatus:   review.Served(StatusHandler{h}.answer, limits, h.Log),
 	} {
 		s.Register(path, end.Handler(handler))

@@ -59,6 +59,8 @@ func controllerCommand() *cobra.Command {
 	fl.StringVar(&o.Namespace, "secret-namespace", manifests.Namespace, "Namespace of the Secrets with the certificates.")
 	fl.StringVar(&o.CertSecret, "cert-secret", "kausality-webhook-tls", "Secret with the webhook's serving certificate.")
 	fl.StringVar(&o.AuthoritySecret, "authority-secret", "kausality-webhook-authority", "Secret with the keys of the authorities that sign it.")
+	fl.StringVar(&o.ClaimsKeySecret, "claims-key-secret", manifests.SecretClaimsKey,
+		"Secret with the key that seals votes and used approvals; it is created where it does not exist.")
 	fl.StringArrayVar(&hosts, "certificate-host", nil, "Further host that the certificate in --cert-secret is for, as of the history's Service; repeatable.")
 	whose := choice.One(&certificates, certificatesOwn, certificatesOwn+" (renew them)",
 		certificatesSecret+" (take the bundle from ca.crt of --cert-secret, which another program writes)")

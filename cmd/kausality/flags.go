@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -27,6 +28,7 @@ import (
 	"github.com/kausality-io/function-kausality/cli/choice"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/drift"
+	"github.com/kausality-io/function-kausality/manifests"
 	"github.com/kausality-io/function-kausality/records"
 	"github.com/kausality-io/function-kausality/telemetry"
 )
@@ -49,10 +51,36 @@ type processFlags struct {
 	recorder       *records.Recorder
 }
 
+// claimsKey is the value of --claims-key.
+type claimsKey cluster.ClaimsKey
+
+// Set implements pflag.Value.
+func (k *claimsKey) Set(value string) error {
+	namespace, name, ok := strings.Cut(value, "/")
+	if !ok || namespace == "" || name == "" {
+		return fmt.Errorf("must be NAMESPACE/NAME of a Secret, as %s/%s, not %q", manifests.Namespace, manifests.SecretClaimsKey, value)
+	}
+	*k = claimsKey{Namespace: namespace, Name: name}
+	return nil
+}
+
+// String implements pflag.Value.
+func (k *claimsKey) String() string {
+	if k.Name == "" {
+		return ""
+	}
+	return k.Namespace + "/" + k.Name
+}
+
+// Type implements pflag.Value.
+func (*claimsKey) Type() string { return "NAMESPACE/NAME" }
+
 // add the flags of webhook and gate.
 func (f *processFlags) add(cmd *cobra.Command) {
 	f.addProcess(cmd)
 	fl := cmd.Flags()
+	fl.Var((*claimsKey)(&f.ClaimsKey), "claims-key", "NAMESPACE/NAME of the Secret with the key by which webhook and gate recognize the votes and used approvals "+
+		"that they recorded; others do not count. Without it all count.")
 	fl.StringArrayVar(&f.endpoints.URLs, "drift-webhook-url", nil, "HTTPS URL to post DriftReports to; repeatable.")
 	fl.StringVar(&f.endpoints.CAFile, "drift-webhook-ca-file", "", "PEM certificates to trust for --drift-webhook-url.")
 	fl.DurationVar(&f.endpoints.Timeout, "drift-webhook-timeout", 5*time.Second, "Time for one attempt to post a DriftReport.")

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -138,13 +140,17 @@ func (l *environment) stop() {
 // install our manifests, a webhook for each configuration, and the gate.
 func (l *environment) install(ctx context.Context) error {
 	lease := rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"*"}}
+	key := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{claimsKey}, Verbs: []string{"get"}}
 	kubeconfigs := map[string]string{}
 	for _, name := range []string{"webhook", "gate"} {
-		path, err := l.cp.ServiceAccountKubeconfig(ctx, home, "kausality-"+name, lease)
+		path, err := l.cp.ServiceAccountKubeconfig(ctx, home, "kausality-"+name, lease, key)
 		if err != nil {
 			return err
 		}
 		kubeconfigs[name] = path
+	}
+	if err := l.sealingKey(ctx); err != nil {
+		return err
 	}
 	for name := range configurations {
 		l.configurations = append(l.configurations, name)
@@ -168,7 +174,7 @@ func (l *environment) install(ctx context.Context) error {
 	}
 	gate := exec.Command(l.kausality, "gate", "--kubeconfig="+kubeconfigs["gate"], "--default-mode=enforce", "--creation-grace=0s",
 		"--drift-webhook-url="+l.receiver.URL, "--drift-webhook-ca-file="+filepath.Join(l.certs, "ca.crt"),
-		"--cluster-name=conformance", "--drift-webhook-objects")
+		"--cluster-name=conformance", "--drift-webhook-objects", "--claims-key="+home+"/"+claimsKey)
 	if _, err := l.cp.Run(ctx, "gate", gate); err != nil {
 		return err
 	}
@@ -178,6 +184,19 @@ func (l *environment) install(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// claimsKey is the Secret with the key that seals claims, which the policy controller creates elsewhere.
+const claimsKey = "kausality-claims-key"
+
+func (l *environment) sealingKey(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(l.config)
+	if err != nil {
+		return err
+	}
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: claimsKey}, Data: map[string][]byte{"key": []byte(rand.Text() + rand.Text())}}
+	_, err = client.CoreV1().Secrets(home).Create(ctx, s, metav1.CreateOptions{})
+	return err
 }
 
 // led waits until the webhook that runs first is the leader.
@@ -228,7 +247,7 @@ func (l *environment) webhook(ctx context.Context, name, kubeconfig string) (pro
 	args := append([]string{"webhook", "--kubeconfig=" + kubeconfig, "--cert-dir=" + l.certs, "--settle-grace=800ms", "--leader-elect",
 		"--bind-address=" + addresses[0], "--health-probe-bind-address=" + addresses[1],
 		"--drift-webhook-url=" + l.receiver.URL, "--drift-webhook-ca-file=" + filepath.Join(l.certs, "ca.crt"),
-		"--cluster-name=conformance", "--drift-webhook-objects"}, configurations[name]...)
+		"--cluster-name=conformance", "--drift-webhook-objects", "--claims-key=" + home + "/" + claimsKey}, configurations[name]...)
 	_, err = l.cp.Run(ctx, "webhook-"+name, exec.Command(l.kausality, args...))
 	return "http://" + addresses[1] + "/readyz", err
 }

@@ -12,10 +12,12 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/actor"
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/rollout"
@@ -27,7 +29,9 @@ import (
 // Handler records the votes for Rollouts, and keeps others from their statuses and batches.
 type Handler struct {
 	Evaluator *admission.Evaluator
-	Log       logr.Logger
+	// Claims are the keys that seal claims.
+	Claims *approval.Keys
+	Log    logr.Logger
 }
 
 // rolloutObject is what is read of a Rollout or ClusterRollout.
@@ -64,7 +68,7 @@ func (h Handler) Handle(ctx context.Context, r ctrl.Request) ctrl.Response {
 		if err := json.Unmarshal(r.OldObject.Raw, &was); err != nil {
 			return ctrl.Errored(http.StatusBadRequest, fmt.Errorf("cannot decode the %s: %w", r.Kind.Kind, err))
 		}
-		asked.Stored, asked.Was = was.Annotations, was.Spec
+		asked.Stored, asked.Was = h.Claims.Trusted(sealed(r, was.UID), was.Annotations, asked.Now), was.Spec
 		if was.Status.Plan != nil {
 			asked.Plan = was.Status.Plan.ID
 		}
@@ -81,11 +85,16 @@ func (h Handler) Handle(ctx context.Context, r ctrl.Request) ctrl.Response {
 		out.Warnings = append(out.Warnings, warning...)
 	}
 	resp := ctrl.Allowed("").WithWarnings(out.Warnings...)
-	resp.Patches = review.AnnotationPatches(now.Annotations, out.Edits)
+	resp.Patches = review.AnnotationPatches(now.Annotations, h.Claims.SealIn(sealed(r, was.UID), out.Edits))
 	if len(resp.Patches) > 0 {
 		resp.PatchType = new(admissionv1.PatchTypeJSONPatch)
 	}
 	return resp
+}
+
+// sealed is the Rollout of a review, whose claims are sealed.
+func sealed(r ctrl.Request, uid types.UID) approval.Sealed {
+	return approval.Sealed{Kind: schema.GroupKind{Group: r.Kind.Group, Kind: r.Kind.Kind}, Namespace: r.Namespace, Name: r.Name, UID: uid}
 }
 
 // authorize a user to approve a Rollout, or to let it go on; refusal is nil where they may.
