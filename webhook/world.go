@@ -87,11 +87,8 @@ func (w *world) Author(ctx context.Context, c v1alpha1.HopCause) (v1alpha1.HopCa
 	if err != nil {
 		return c, err
 	}
-	c.Author, c.Manager = found.User, found.Manager
-	if c.Author != "" {
-		c.Claimed = found.Copied || !w.cluster.Reviews(&parent.State{Ref: parent.Ref{GroupVersionKind: sources[c.Kind]}})
-	}
-	return c, nil
+	traced := found.User != "" && !found.Copied && w.cluster.Reviews(&parent.State{Ref: parent.Ref{GroupVersionKind: sources[c.Kind]}})
+	return found.Cause(c, traced), nil
 }
 
 // Kind of objects, from discovery; it never waits.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kausality-io/function-kausality/admission/authorship"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -28,31 +29,31 @@ func TestCompositionAuthor(t *testing.T) {
 		revision, composition string
 		// pipeline of the Composition; that of the revision is [a].
 		pipeline string
-		want     Author
+		want     authorship.Author
 	}{
 		"Own": {reason: "the Composition's own trace, as long as it has that content", revision: crossplaneOwned + ", " + hopOfAnna,
-			composition: "uid: u1, generation: 3, " + hopOfAnna, pipeline: "a", want: Author{User: "anna"}},
+			composition: "uid: u1, generation: 3, " + hopOfAnna, pipeline: "a", want: authorship.Author{User: "anna"}},
 		"Unobserved": {reason: "changed while no webhook answered", revision: crossplaneOwned + ", " + hopOfAnna,
-			composition: "uid: u1, generation: 4, " + hopOfAnna + ", " + written, pipeline: "a", want: Author{Manager: "kubectl (Apply)"}},
+			composition: "uid: u1, generation: 4, " + hopOfAnna + ", " + written, pipeline: "a", want: authorship.Author{Manager: "kubectl (Apply)"}},
 		"Changed": {reason: "of an earlier revision its own annotations", revision: crossplaneOwned + ", " + hopOfAnna,
 			composition: `uid: u1, annotations: {kausality.io/trace: '[{"kind":"Composition","generation":4,"user":"eve"}]'}`, pipeline: "b",
-			want: Author{User: "anna", Copied: true}},
+			want: authorship.Author{User: "anna", Copied: true}},
 		"Reverted": {reason: "another user made the same content again", revision: crossplaneOwned + ", " + hopOfAnna,
 			composition: `uid: u1, annotations: {kausality.io/trace: '[{"kind":"Composition","generation":5,"user":"eve"}]'}`, pipeline: "a",
-			want: Author{User: "anna", Copied: true}},
+			want: authorship.Author{User: "anna", Copied: true}},
 		"Forged": {reason: "content of its own with another one's annotation", revision: crossplaneOwned + ", " + hopOfAnna,
-			composition: "uid: u1, generation: 3, " + hopOfAnna, pipeline: "b", want: Author{User: "anna", Copied: true}},
+			composition: "uid: u1, generation: 3, " + hopOfAnna, pipeline: "b", want: authorship.Author{User: "anna", Copied: true}},
 		"Other": {reason: "a Composition of the same name", revision: crossplaneOwned + ", " + hopOfAnna,
-			composition: "uid: u2, generation: 3, " + hopOfAnna, pipeline: "a", want: Author{User: "anna", Copied: true}},
-		"Gone": {reason: "the Composition is gone", revision: crossplaneOwned + ", " + hopOfAnna, composition: "-", want: Author{User: "anna", Copied: true}},
+			composition: "uid: u2, generation: 3, " + hopOfAnna, pipeline: "a", want: authorship.Author{User: "anna", Copied: true}},
+		"Gone": {reason: "the Composition is gone", revision: crossplaneOwned + ", " + hopOfAnna, composition: "-", want: authorship.Author{User: "anna", Copied: true}},
 		"Manager": {reason: "not traced: who wrote its spec last", revision: crossplaneOwned, composition: "uid: u1, " + written, pipeline: "a",
-			want: Author{Manager: "kubectl (Apply)"}},
+			want: authorship.Author{Manager: "kubectl (Apply)"}},
 		"ManagerOfOther": {reason: "what another content was written by is unknown", revision: crossplaneOwned, composition: "uid: u1, " + written,
-			pipeline: "b", want: Author{Copied: true}},
+			pipeline: "b", want: authorship.Author{Copied: true}},
 		"Unattributed": {reason: "an unobserved change has no user", composition: "-",
-			revision: crossplaneOwned + `, annotations: {kausality.io/trace: '[{"kind":"Composition","user":"","unattributed":true}]'}`, want: Author{Copied: true}},
-		"Invalid": {reason: "no trace that parses", revision: `annotations: {kausality.io/trace: "{"}`, composition: "-", want: Author{Copied: true}},
-		"Unowned": {reason: "of no Composition", revision: hopOfAnna, composition: "-", want: Author{User: "anna", Copied: true}},
+			revision: crossplaneOwned + `, annotations: {kausality.io/trace: '[{"kind":"Composition","user":"","unattributed":true}]'}`, want: authorship.Author{Copied: true}},
+		"Invalid": {reason: "no trace that parses", revision: `annotations: {kausality.io/trace: "{"}`, composition: "-", want: authorship.Author{Copied: true}},
+		"Unowned": {reason: "of no Composition", revision: hopOfAnna, composition: "-", want: authorship.Author{User: "anna", Copied: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := fakeClient()
@@ -72,11 +73,11 @@ func TestFunctionAuthor(t *testing.T) {
 	const annas = `annotations: {kausality.io/trace: '[{"kind":"Function","generation":2,"user":"anna"}]'}`
 	for name, tc := range map[string]struct {
 		reason, metadata, image string
-		want                    Author
+		want                    authorship.Author
 	}{
-		"Own": {reason: "the last change was observed", metadata: "generation: 2, " + annas, image: "example.org/f:v1", want: Author{User: "anna"}},
+		"Own": {reason: "the last change was observed", metadata: "generation: 2, " + annas, image: "example.org/f:v1", want: authorship.Author{User: "anna"}},
 		"Newer": {reason: "a later one was not", metadata: "generation: 3, " + annas + ", " + written,
-			image: "example.org/f:v1", want: Author{Manager: "kubectl (Apply)"}},
+			image: "example.org/f:v1", want: authorship.Author{Manager: "kubectl (Apply)"}},
 		"Changed": {reason: "the Function has another package by now", metadata: "generation: 2, " + annas, image: "example.org/f:v2"},
 		"Unknown": {reason: "no record of it", metadata: "generation: 2", image: "example.org/f:v1"},
 	} {
@@ -87,14 +88,14 @@ func TestFunctionAuthor(t *testing.T) {
   metadata: {name: f-1, labels: {pkg.crossplane.io/package: f}}, spec: {desiredState: Active, image: "example.org/f:v1"}}`)
 			b := New(client)
 			authored(t, b, v1alpha1.HopCause{Kind: v1alpha1.CauseFunction, Name: "f-1"}, tc.want, tc.reason)
-			authored(t, b, v1alpha1.HopCause{Kind: v1alpha1.CauseFunction, Name: "other-1"}, Author{}, "no active revision")
-			authored(t, b, v1alpha1.HopCause{Kind: v1alpha1.CauseController, Name: "f-1"}, Author{}, "no revision")
+			authored(t, b, v1alpha1.HopCause{Kind: v1alpha1.CauseFunction, Name: "other-1"}, authorship.Author{}, "no active revision")
+			authored(t, b, v1alpha1.HopCause{Kind: v1alpha1.CauseController, Name: "f-1"}, authorship.Author{}, "no revision")
 		})
 	}
 }
 
 // authored asserts the author of a cause, which is cached.
-func authored(t *testing.T, b *Builds, c v1alpha1.HopCause, want Author, reason string) {
+func authored(t *testing.T, b *Builds, c v1alpha1.HopCause, want authorship.Author, reason string) {
 	t.Helper()
 	for range 2 {
 		got, err := b.Author(t.Context(), c)

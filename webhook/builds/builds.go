@@ -12,15 +12,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/lru"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/authorship"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
-	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // Extra fields of users whose token is bound to a Pod.
@@ -60,7 +59,7 @@ type Builds struct {
 	unknown *cache.LRUExpireCache
 	// functions has one entry, map[string]string: the active revisions.
 	functions *cache.LRUExpireCache
-	// sources are the Compositions and Functions of revisions, source, by resource and name.
+	// sources are the Compositions and Functions of revisions, authorship.Source, by resource and name.
 	sources *cache.LRUExpireCache
 }
 
@@ -204,15 +203,9 @@ func revisionsOf(functions []string) []string {
 
 // revision of a Composition, which never changes but for its annotations.
 type revision struct {
+	authorship.Revision
 	// functions in its pipeline, by name.
 	functions []string
-	// author is the hop of the Composition when the revision was made; zero where unknown.
-	author v1alpha1.Hop
-	// of is the name of the Composition and uid its UID; empty where it has none.
-	of  string
-	uid types.UID
-	// content of its spec, as its Composition has it.
-	content digest
 }
 
 // revision by its name. The zero one if it is gone.
@@ -227,8 +220,7 @@ func (b *Builds) revision(ctx context.Context, name string) (revision, error) {
 	if err != nil {
 		return revision{}, fmt.Errorf("cannot read CompositionRevision %s: %w", name, err)
 	}
-	out := revision{author: lastHop(o, "Composition"), content: contentOf(o)}
-	out.of, out.uid = ownerOf(o)
+	out := revision{Revision: authorship.RevisionOf(o)}
 	for _, step := range list(o, "spec", "pipeline") {
 		ref, _ := step["functionRef"].(map[string]any)
 		if n, _ := ref["name"].(string); n != "" {
