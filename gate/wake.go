@@ -140,6 +140,8 @@ func (c *Controller) reconcileWakeup(ctx context.Context, ref parent.Ref) (recon
 		case ref.Kind == v1alpha1.KindApprovalRule:
 			wait = c.ruleWindows(ref.Name)
 			return c.wakeRefused(ctx, "")
+		case ref.Kind != v1alpha1.KindUpgradeAllowance: // it has no window
+			return c.wakeRefused(ctx, "")
 		}
 		begins, err := c.window(ctx, ref)
 		if err != nil {
@@ -151,7 +153,7 @@ func (c *Controller) reconcileWakeup(ctx context.Context, ref parent.Ref) (recon
 	return result(ctx, wait, err)
 }
 
-// window of a policy: when it begins; the zero time where it has none, or is gone.
+// window of an UpgradeAllowance: when it begins; the zero time where it has none, or is gone.
 func (c *Controller) window(ctx context.Context, ref parent.Ref) (time.Time, error) {
 	r, err := c.Cluster.States.Resource(ref)
 	if err != nil {
@@ -164,7 +166,7 @@ func (c *Controller) window(ctx context.Context, ref parent.Ref) (time.Time, err
 	if err != nil {
 		return time.Time{}, fmt.Errorf("cannot read %s: %w", identity.Describe(ref), err)
 	}
-	text, _, _ := unstructured.NestedString(o.Object, "spec", "validFrom") // other kinds have no window
+	text, _, _ := unstructured.NestedString(o.Object, "spec", "validFrom") // it may have none
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		return time.Time{}, nil //nolint:nilerr // It has no window that could begin.

@@ -16,9 +16,12 @@ const (
 	componentGate    = "kausality-gate"
 	// componentController runs outside of `kausality manifests`: the chart has it.
 	componentController = "kausality-controller"
-	roleCrossplane      = "kausality-crossplane"
-	roleLeases          = "kausality-leases"
-	heartbeat           = Heartbeat
+	// RoleCrossplane lets the composition function read what it requires, through Crossplane.
+	RoleCrossplane = "kausality-crossplane"
+	// LabelCrossplane with the value "true" adds the rules of a ClusterRole to Crossplane's own.
+	LabelCrossplane = "rbac.crossplane.io/aggregate-to-crossplane"
+	roleLeases      = "kausality-leases"
+	heartbeat       = Heartbeat
 )
 
 // Heartbeat is the Lease that the webhook writes while it runs, and the role for it.
@@ -59,15 +62,13 @@ func gateRole(in *input) *rbacv1.ClusterRole {
 }
 
 // crossplaneRole lets the composition function read what it requires, through
-// Crossplane.
+// Crossplane, beyond what Crossplane's own role has: CRDs and webhook configurations.
 func crossplaneRole() *rbacv1.ClusterRole {
-	r := clusterRole(roleCrossplane, []rbacv1.PolicyRule{
-		rbacRule("apiextensions.k8s.io", []string{"customresourcedefinitions"}, read...),
-		rbacRule(v1alpha1.Group, append(v1alpha1.PolicyResources(), v1alpha1.ResourceKausalities), read...),
+	r := clusterRole(RoleCrossplane, []rbacv1.PolicyRule{
+		rbacRule(v1alpha1.Group, append(v1alpha1.PolicyResources(), v1alpha1.ResourceKausalities), observe...),
 		rbacRule("", []string{"namespaces"}, read...),
-		rbacRule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations"}, read...),
 	})
-	r.Labels["rbac.crossplane.io/aggregate-to-crossplane"] = "true"
+	r.Labels[LabelCrossplane] = "true"
 	return r
 }
 
@@ -75,8 +76,9 @@ func crossplaneRole() *rbacv1.ClusterRole {
 func webhookRules() []rbacv1.PolicyRule {
 	return append(common(),
 		rbacRule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations"}, observe...), // which resources are guarded
-		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceKausalities}, observe...),
-		rbacRule(v1alpha1.Group, v1alpha1.PolicyResources(), read...),
+		rbacRule(v1alpha1.Group, append(v1alpha1.PolicyResources(), v1alpha1.ResourceKausalities), observe...),
+		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceUpgradeAllowances, v1alpha1.ResourceApprovalPolicies,
+			v1alpha1.ResourceClusterApprovalPolicies}, "get"), // to count uses
 		rbacRule(v1alpha1.Group, policyStatuses(), "patch"),
 		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceApprovalPolicies + "/status",
 			v1alpha1.ResourceClusterApprovalPolicies + "/status"}, "update"), // claims
@@ -97,8 +99,9 @@ func webhookRules() []rbacv1.PolicyRule {
 func gateRules() []rbacv1.PolicyRule {
 	return append(common(),
 		rbacRule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations"}, read...), // which resources are guarded
-		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceKausalities}, read...),
-		rbacRule(v1alpha1.Group, v1alpha1.PolicyResources(), read...), // a change of policies may allow what was refused
+		// A change of policies may allow what was refused.
+		rbacRule(v1alpha1.Group, append(v1alpha1.PolicyResources(), v1alpha1.ResourceKausalities), observe...),
+		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceUpgradeAllowances}, "get"), // when its window begins
 		// `kausality ungate --for-removal` marks it, as the gate's own user.
 		named("admissionregistration.k8s.io", "mutatingwebhookconfigurations", []string{"create", "patch", "delete"}, configurationMutate),
 	)

@@ -80,7 +80,7 @@ func TestRenderForTheFunction(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		marked, role := strings.Contains(string(out), v1alpha1.AnnotationKeyCrossplaneReads), strings.Contains(string(out), roleCrossplane)
+		marked, role := strings.Contains(string(out), v1alpha1.AnnotationKeyCrossplaneReads), strings.Contains(string(out), RoleCrossplane)
 		if marked != tc.want || role != tc.want || !strings.Contains(string(out), "name: kausalities.kausality.io") {
 			t.Errorf("%s: annotation %t, role %t, want %t", name, marked, role, tc.want)
 		}

@@ -27,6 +27,8 @@ func viewerRole() *rbacv1.ClusterRole {
 		rbacRule("apiextensions.crossplane.io", []string{"compositeresourcedefinitions"}, "get", "list"),             // what the function holds
 		named("admissionregistration.k8s.io", "mutatingwebhookconfigurations", []string{"get"}, configurationMutate), // what is guarded
 		rbacRule("", []string{"namespaces"}, "get"),                                                                  // modes
+		named("coordination.k8s.io", "leases", []string{"get"}, heartbeat),                                           // what the webhook demands of clients
+		named("networking.k8s.io", "networkpolicies", []string{"get"}, componentWebhook),                             // and who reaches it
 		rbacRule("pkg.crossplane.io", []string{"functions"}, "get"),
 	})
 	r.Labels[LabelApprover] = "true"
