@@ -13,6 +13,7 @@ import (
 	"github.com/crossplane/function-sdk-go/response"
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -61,9 +62,7 @@ func exception(kind string, metadata, rule map[string]any) *fnv1.Resources {
 }
 
 // Where the role of the installation lets Crossplane read what the cluster
-// configures, that is required, and the CustomResourceDefinitions are not
-// (KR-09-08). Nothing of it is required where the role is of an earlier release:
-// a fetch that is forbidden fails the pipeline.
+// configures, all of that is required (KR-09-08).
 func TestRequiresWhatIsReadable(t *testing.T) {
 	s := newStage(t, following)
 	s.installed(nil)
@@ -74,18 +73,6 @@ func TestRequiresWhatIsReadable(t *testing.T) {
 	}
 	if s.rsp = rsp; strings.Contains(condition(s), "do not count") {
 		t.Errorf("all was fetched: %s", condition(s))
-	}
-	old := map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": "kausalities.kausality.io"}}
-	s.required = map[string]*fnv1.Resources{policies.RequirementKausalityCRD: resources(old)}
-	s.rsp = s.run(s.request(desire{"b": plain("x")}))
-	for name := range s.rsp.GetRequirements().GetExtraResources() { //nolint:staticcheck // For v1.20.
-		if !strings.HasSuffix(name, "-crd") {
-			t.Errorf("%s is required, and its fetch is forbidden", name)
-		}
-	}
-	if !strings.Contains(condition(s), "upgrade the chart") {
-		t.Errorf("the condition does not report it: %s", condition(s))
 	}
 }
 
@@ -144,6 +131,43 @@ func TestModeOfTheCluster(t *testing.T) {
 			}
 			s.wantWrites(writes...)
 			s.stable(want)
+		})
+	}
+}
+
+// A composite counts as initialized by the conditions of the policies' lifecycle, as for the webhook: until then an AllowancePolicy narrows
+// nothing (KR-03-09, KR-09-23).
+func TestLifecycleOfTheCluster(t *testing.T) {
+	provisioned := map[string]any{"apiGroup": "example.org", "kind": "XDatabase", "initialized": []any{"Provisioned"}}
+	for name, tc := range map[string]struct {
+		lifecycle []any
+		condition string
+		writes    string
+	}{
+		"Ready":          {condition: "Synced", writes: "hold b"},
+		"NotProvisioned": {lifecycle: []any{provisioned}, condition: "Synced", writes: "update b"},
+		"Provisioned":    {lifecycle: []any{provisioned}, condition: "Provisioned", writes: "hold b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, strings.Replace(narrow, `"settleGrace"`, `"policySelector":{},"settleGrace"`, 1))
+			s.installed(map[string]*fnv1.Resources{policies.RequirementKausalities: kausalityPolicy(map[string]any{"mode": "enforce", "lifecycle": tc.lifecycle})})
+			intent := func(generation int64) {
+				s.annotate(v1alpha1.AnnotationKeyTrace, fmt.Sprintf(
+					`[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":%d,"user":"hans@example.com","timestamp":%q}]`,
+					generation, s.now.Format(time.RFC3339)))
+			}
+			intent(1)
+			want := desire{"b": plain("x")}
+			s.reconcile(want)
+			s.ready()
+			conditions, _, _ := unstructured.NestedSlice(s.xr.Object, "status", "conditions")
+			require.NoError(t, unstructured.SetNestedSlice(s.xr.Object, append(conditions, map[string]any{"type": tc.condition, "status": "True"}),
+				"status", "conditions"))
+			s.intend(2)
+			intent(2)
+			want["b"] = plain("y")
+			s.reconcile(want)
+			s.wantWrites(tc.writes)
 		})
 	}
 }

@@ -70,17 +70,17 @@ func (f *Function) run(ctx context.Context, log logging.Logger, req *fnv1.RunFun
 	}
 	if req.GetObserved().GetComposite() == nil {
 		now := f.now()
-		cfg.policies.Require(req, rsp, "")
+		cfg.policies.Require(req, rsp, policies.Pipeline{})
 		audit.Run(cfg.mode, cfg.policies.InForce(req, false, now).Cluster, now, req, rsp)
 		return rsp
 	}
 	xr := ssa.Unstructured(ssa.Object(req.GetObserved().GetComposite().GetResource()))
 	if xr == nil {
-		cfg.policies.Require(req, rsp, "")
+		cfg.policies.Require(req, rsp, policies.Pipeline{})
 		return rsp // without a kind nothing can be decided
 	}
 	r := newRun(cfg, f.now(), xr, req, rsp)
-	cfg.policies.Require(req, rsp, r.composite.State.CompositionRevision)
+	cfg.policies.Require(req, rsp, policies.PipelineOf(xr.Object, r.composite.State.CompositionRevision))
 	r.grant(ctx)
 	r.decide(ctx)
 	r.settle()
@@ -144,7 +144,7 @@ func newRun(cfg config, now time.Time, xr *unstructured.Unstructured, req *fnv1.
 	r.notes = r.policies.Notes
 	r.provenance()
 	r.world = worldOf(r.composite, xr.Object, r.resources, cfg)
-	r.world.cluster = r.policies.Cluster
+	r.world.cluster, r.world.builds = r.policies.Cluster, r.policies.Builds
 	if r.policies.Upgrading() {
 		r.world.fingerprint = policies.Fingerprint(req, r.composite.State.CompositionRevision)
 	}

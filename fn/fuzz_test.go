@@ -113,7 +113,7 @@ func fuzzSeeds(t *testing.T, input string) []*fnv1.RunFunctionRequest {
 	s := newStage(t, input)
 	if input == selecting {
 		s.revise("r1", "v1")
-		s.required[policies.RequirementCRD], s.required[policies.RequirementUpgradeCRD] = resources(aCRD), resources(aCRD)
+		s.required[policies.RequirementKausalityCRD] = resources(readableCRD)
 		s.required[policies.RequirementPolicies], s.required[policies.RequirementUpgrades] = resources(sizePolicy("a")), resources(sizePolicy("b"))
 	}
 	want := desire{"a": database(1), "b": plain("x"), "c": plain("y"), "e": bucket("eu", map[string]any{}), "w": workspace("m", map[string]any{"name": "x"})}

@@ -2,6 +2,7 @@ package fn
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -37,28 +38,46 @@ func resources(objects ...map[string]any) *fnv1.Resources {
 	return out
 }
 
-var (
-	crdSelector = &fnv1.ResourceSelector{ApiVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition",
-		Match: &fnv1.ResourceSelector_MatchName{MatchName: "allowancepolicies.kausality.io"}}
-	upgradeCRDSelector = &fnv1.ResourceSelector{ApiVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition",
-		Match: &fnv1.ResourceSelector_MatchName{MatchName: "upgradeallowances.kausality.io"}}
-	kausalityCRDSelector = &fnv1.ResourceSelector{ApiVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition",
-		Match: &fnv1.ResourceSelector_MatchName{MatchName: "kausalities.kausality.io"}}
-	policySelector = &fnv1.ResourceSelector{ApiVersion: "kausality.io/v1alpha1", Kind: "AllowancePolicy",
-		Match: &fnv1.ResourceSelector_MatchLabels{MatchLabels: &fnv1.MatchLabels{Labels: map[string]string{"team": "shop"}}}}
-	aCRD = map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": "allowancepolicies.kausality.io"}}
-)
+// unmarkedCRD of Kausality policies: nothing reports that Crossplane may read them.
+var unmarkedCRD = map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+	"metadata": map[string]any{"name": "kausalities.kausality.io"}}
 
-// The CRD is required first, the policies only where it exists, and both in the field
+// reporting is the webhook configuration with what the policy controller reports; "" for nothing.
+func reporting(reads string) *fnv1.Resources {
+	return resources(map[string]any{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+		"metadata": map[string]any{"name": "kausality", "annotations": map[string]any{v1alpha1.AnnotationKeyCrossplaneReads: reads}}})
+}
+
+func byName(apiVersion, kind, name string) *fnv1.ResourceSelector {
+	return &fnv1.ResourceSelector{ApiVersion: apiVersion, Kind: kind, Match: &fnv1.ResourceSelector_MatchName{MatchName: name}}
+}
+
+func byLabels(kind string, labels map[string]string) *fnv1.ResourceSelector {
+	return &fnv1.ResourceSelector{ApiVersion: "kausality.io/v1alpha1", Kind: kind,
+		Match: &fnv1.ResourceSelector_MatchLabels{MatchLabels: &fnv1.MatchLabels{Labels: labels}}}
+}
+
+// What reports whether Crossplane may read the policies is required first, the policies only where it may: a forbidden
+// fetch fails the pipeline. Without the ClusterRole the condition reports what is missing. All is required in the field
 // that the calling Crossplane supports (KR-09-08).
 func TestRequiresPolicies(t *testing.T) {
-	first := map[string]*fnv1.ResourceSelector{policies.RequirementKausalityCRD: kausalityCRDSelector,
-		policies.RequirementCRD: crdSelector, policies.RequirementUpgradeCRD: upgradeCRDSelector}
-	both := map[string]*fnv1.ResourceSelector{policies.RequirementKausalityCRD: kausalityCRDSelector,
-		policies.RequirementCRD: crdSelector, policies.RequirementUpgradeCRD: upgradeCRDSelector, policies.RequirementPolicies: policySelector,
+	const crds = "apiextensions.k8s.io/v1"
+	first := map[string]*fnv1.ResourceSelector{
+		policies.RequirementKausalityCRD:  byName(crds, "CustomResourceDefinition", "kausalities.kausality.io"),
+		policies.RequirementConfiguration: byName("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "kausality"),
 	}
+	team := map[string]string{"team": "shop"}
+	all := map[string]*fnv1.ResourceSelector{
+		policies.RequirementPolicies: byLabels("AllowancePolicy", team), policies.RequirementUpgrades: byLabels("UpgradeAllowance", team),
+		policies.RequirementApprovals: byLabels("ApprovalPolicy", team), policies.RequirementClusterApprovals: byLabels("ClusterApprovalPolicy", team),
+		policies.RequirementRulesCRD:           byName(crds, "CustomResourceDefinition", "approvalrules.kausality.io"),
+		policies.RequirementKausalities:        byLabels("Kausality", nil),
+		policies.RequirementNamespace + "shop": byName("v1", "Namespace", "shop"),
+	}
+	maps.Copy(all, first)
+	readable := resources(readableCRD)
 	modern := []fnv1.Capability{fnv1.Capability_CAPABILITY_CAPABILITIES, fnv1.Capability_CAPABILITY_REQUIRED_RESOURCES}
+	type found = map[string]*fnv1.Resources
 	cases := map[string]struct {
 		reason       string
 		input        string
@@ -70,31 +89,44 @@ func TestRequiresPolicies(t *testing.T) {
 		policies     int
 	}{
 		"NoSelector": {reason: "an Input without policySelector requires nothing", input: enforce, capabilities: modern},
-		"First":      {reason: "first the CRD", capabilities: modern, want: &fnv1.Requirements{Resources: first}, note: "gives functions no required resources"},
+		"First":      {reason: "first the two objects", capabilities: modern, want: &fnv1.Requirements{Resources: first},
+			note: "gives functions no required resources"},
 		"FirstOld": {reason: "a Crossplane without capabilities supports the older field", want: &fnv1.Requirements{ExtraResources: first},
 			note: "gives functions no required resources"},
 		"NoCRD": {reason: "a missing CRD is no failure", capabilities: modern,
-			required: map[string]*fnv1.Resources{policies.RequirementCRD: {}}, want: &fnv1.Requirements{Resources: first}, note: "is not installed"},
-		"NoCRDOld": {reason: "nor with v1.20", extra: map[string]*fnv1.Resources{policies.RequirementCRD: {}},
+			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: {}}, want: &fnv1.Requirements{Resources: first}, note: "is not installed"},
+		"NoCRDOld": {reason: "nor with v1.20", extra: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: {}},
 			want: &fnv1.Requirements{ExtraResources: first}, note: "is not installed"},
+		"NoRole": {reason: "CRDs by themselves: no fetch would be allowed", capabilities: modern,
+			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: resources(unmarkedCRD), policies.RequirementConfiguration: {}},
+			want:     &fnv1.Requirements{Resources: first}, note: "the ClusterRole kausality-crossplane is missing"},
+		"RoleGone": {reason: "the policy controller knows better than the CRD", capabilities: modern,
+			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: readable, policies.RequirementConfiguration: reporting("none")},
+			want:     &fnv1.Requirements{Resources: first}, note: "kausality manifests --function-only | kubectl apply -f -"},
+		"RoleCame": {reason: "also where the CRDs were installed by themselves", capabilities: modern,
+			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: resources(unmarkedCRD), policies.RequirementConfiguration: reporting("all"),
+				policies.RequirementPolicies: resources(sizePolicy("a"))}, want: &fnv1.Requirements{Resources: all}, policies: 1},
+		"NoReport": {reason: "without a policy controller the CRD decides", capabilities: modern,
+			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: readable, policies.RequirementConfiguration: reporting(""),
+				policies.RequirementPolicies: resources(sizePolicy("a"))}, want: &fnv1.Requirements{Resources: all}, policies: 1},
 		"CRD": {reason: "then the policies", capabilities: modern,
-			required: map[string]*fnv1.Resources{policies.RequirementCRD: resources(aCRD)}, want: &fnv1.Requirements{Resources: both}, note: "were not fetched"},
+			required: found{policies.RequirementKausalityCRD: readable}, want: &fnv1.Requirements{Resources: all}, note: "were not fetched"},
 		"Policies": {reason: "what is required stays so on every run", capabilities: modern,
-			required: map[string]*fnv1.Resources{policies.RequirementCRD: resources(aCRD),
-				policies.RequirementPolicies: resources(sizePolicy("a"), sizePolicy("b"))}, want: &fnv1.Requirements{Resources: both}, policies: 2},
-		"PoliciesOld": {reason: "with v1.20 too", extra: map[string]*fnv1.Resources{policies.RequirementCRD: resources(aCRD),
-			policies.RequirementPolicies: resources(sizePolicy("a"))}, want: &fnv1.Requirements{ExtraResources: both}, policies: 1},
+			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: readable,
+				policies.RequirementPolicies: resources(sizePolicy("a"), sizePolicy("b"))}, want: &fnv1.Requirements{Resources: all}, policies: 2},
+		"PoliciesOld": {reason: "with v1.20 too", extra: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: readable,
+			policies.RequirementPolicies: resources(sizePolicy("a"))}, want: &fnv1.Requirements{ExtraResources: all}, policies: 1},
 		"NoPolicies": {reason: "there may be none", capabilities: modern,
-			required: map[string]*fnv1.Resources{policies.RequirementCRD: resources(aCRD), policies.RequirementPolicies: {}}, want: &fnv1.Requirements{Resources: both}},
+			required: found{policies.RequirementKausalityCRD: readable, policies.RequirementPolicies: {}}, want: &fnv1.Requirements{Resources: all}},
 		"BadPolicy": {reason: "a policy that does not compile is named", capabilities: modern,
-			required: map[string]*fnv1.Resources{policies.RequirementCRD: resources(aCRD),
+			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: readable,
 				policies.RequirementPolicies: resources(map[string]any{"metadata": map[string]any{"name": "broken"}})},
-			want: &fnv1.Requirements{Resources: both}, note: "AllowancePolicy broken: "},
+			want: &fnv1.Requirements{Resources: all}, note: "AllowancePolicy broken: "},
 		"OddPolicy": {reason: "and one that is no policy at all", capabilities: modern,
-			required: map[string]*fnv1.Resources{policies.RequirementCRD: resources(aCRD),
-				policies.RequirementPolicies: resources(map[string]any{"spec": "x"})}, want: &fnv1.Requirements{Resources: both}, note: "cannot read AllowancePolicy"},
+			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: readable,
+				policies.RequirementPolicies: resources(map[string]any{"spec": "x"})}, want: &fnv1.Requirements{Resources: all}, note: "cannot read AllowancePolicy"},
 		"OtherRequire": {reason: "other steps' requirements are theirs", capabilities: modern, input: enforce,
-			required: map[string]*fnv1.Resources{"other": resources(aCRD)}},
+			required: map[string]*fnv1.Resources{"other": readable}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -257,7 +289,7 @@ func TestFetchedPolicyNarrows(t *testing.T) {
 	s := newStage(t, selecting)
 	p := sizePolicy("sizes")
 	ssa.Child(p, "spec")["subjects"] = []any{map[string]any{"kind": "User", "name": "hans@example.com", "mayInitiate": true}}
-	s.required = map[string]*fnv1.Resources{policies.RequirementCRD: resources(aCRD), policies.RequirementPolicies: resources(p)}
+	s.required = map[string]*fnv1.Resources{policies.RequirementKausalityCRD: resources(readableCRD), policies.RequirementPolicies: resources(p)}
 	want := desire{"a": database(1), "b": plain("x")}
 	s.reconcile(want)
 	s.settle(want)

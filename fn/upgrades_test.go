@@ -112,7 +112,7 @@ func TestUpgradeOfAnother(t *testing.T) {
 
 // fetchUpgrade has Crossplane find an UpgradeAllowance in the cluster.
 func (s *stage) fetchUpgrade() {
-	s.required[policies.RequirementCRD], s.required[policies.RequirementUpgradeCRD] = resources(aCRD), resources(aCRD)
+	s.required[policies.RequirementKausalityCRD] = resources(readableCRD)
 	s.required[policies.RequirementPolicies] = &fnv1.Resources{}
 	s.required[policies.RequirementUpgrades] = resources(map[string]any{
 		"apiVersion": "kausality.io/v1alpha1", "kind": "UpgradeAllowance", "metadata": map[string]any{"name": "values"},
@@ -176,7 +176,7 @@ func TestRequiresRevisions(t *testing.T) {
 	w := desire{"b": plain("x")}
 	s.reconcile(w)
 	s.settle(w)
-	if got := s.rsp.GetRequirements().GetExtraResources(); len(got) != 7 { //nolint:staticcheck // For Crossplane before 2.2.
+	if got := s.rsp.GetRequirements().GetExtraResources(); len(got) != 11 { //nolint:staticcheck // For Crossplane before 2.2.
 		t.Errorf("fetched: %v", got)
 	}
 	fetched := s.required

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -61,6 +63,78 @@ func testVotes(t *testing.T, used string) {
 	votes(anna + `,{"user":"bob","groups":["dba"],"at":"2026-01-01T00:00:00Z"}`)
 	s.reconcile(want)
 	s.wantWrites("update b")
+}
+
+// Who made the revision that is the cause of a change does not approve it where a rule has notAuthors, as in the webhook: neither who changed
+// the Composition, nor who changed a Function (KR-14-11, KR-14-61).
+func TestAuthorsDoNotVote(t *testing.T) {
+	const (
+		composition = "apiextensions.crossplane.io/v1"
+		mine        = `[{"apiVersion":"%s","kind":"%s","name":"%s","generation":2,"user":"%s"}]`
+	)
+	pipeline := []any{map[string]any{"functionRef": map[string]any{"name": "function-pt"}}}
+	trace := func(apiVersion, kind, name, user string) map[string]any {
+		return map[string]any{v1alpha1.AnnotationKeyTrace: fmt.Sprintf(mine, apiVersion, kind, name, user)}
+	}
+	found := map[string]*fnv1.Resources{
+		policies.RequirementRulesCRD: resources(map[string]any{"kind": "CustomResourceDefinition"}),
+		policies.RequirementRules: resources(map[string]any{"apiVersion": "kausality.io/v1alpha1", "kind": "ApprovalRule",
+			"metadata": map[string]any{"name": "production"}, "spec": map[string]any{"match": map[string]any{"namespaces": []any{"*"}},
+				"require": []any{map[string]any{"count": int64(1), "notAuthors": true}}}}),
+		policies.RequirementRevision: resources(map[string]any{"apiVersion": composition, "kind": "CompositionRevision",
+			"metadata": map[string]any{"name": "r2", "annotations": trace(composition, "Composition", "xdb", "anna"),
+				"ownerReferences": []any{map[string]any{"apiVersion": composition, "kind": "Composition", "name": "xdb", "uid": "u1", "controller": true}}},
+			"spec": map[string]any{"pipeline": pipeline, "revision": int64(2)}}),
+		policies.RequirementComposition: resources(map[string]any{"apiVersion": composition, "kind": "Composition",
+			"metadata": map[string]any{"name": "xdb", "uid": "u1", "generation": int64(2), "annotations": trace(composition, "Composition", "xdb", "anna")},
+			"spec":     map[string]any{"pipeline": pipeline}}),
+		policies.RequirementFunctions: resources(functionRevision("function-pt", "v1", "Active")),
+		policies.RequirementSources: resources(map[string]any{"apiVersion": "pkg.crossplane.io/v1", "kind": "Function",
+			"metadata": map[string]any{"name": "function-pt", "generation": int64(2), "annotations": trace("pkg.crossplane.io/v1", "Function", "function-pt", "ben")},
+			"spec":     map[string]any{"package": "v1"}}),
+	}
+	for name, tc := range map[string]struct {
+		voter  string
+		passes bool
+	}{"OfTheComposition": {voter: "anna"}, "OfTheFunction": {voter: "ben"}, "Initiator": {voter: "hans"}, "Another": {voter: "olga", passes: true}} {
+		t.Run(name, func(t *testing.T) {
+			s, want, id := changedByComposition(t, found)
+			for name, selector := range s.rsp.GetRequirements().GetExtraResources() { //nolint:staticcheck // For v1.20.
+				if _, fetched := s.required[name]; !fetched {
+					t.Errorf("%s is required, and not fetched: %v", name, selector)
+				}
+			}
+			s.annotate(v1alpha1.AnnotationKeyClaims, fmt.Sprintf(
+				`[{"content":"c","state":"open","generation":1,"at":%q,"digest":%q,"mode":"once","votes":true,"by":[{"user":%q,"at":"2026-01-01T00:00:00Z"}]}]`,
+				t0.Format(time.RFC3339), id, tc.voter))
+			s.reconcile(want)
+			if passes := s.held("b") == nil; passes != tc.passes {
+				t.Errorf("by the vote of %s it passes: %t", tc.voter, passes)
+			}
+		})
+	}
+}
+
+// changedByComposition returns a stage where a webhook guards the composite of hans, and a new revision of its Composition changes b, which
+// the function holds; with the id of that.
+func changedByComposition(t *testing.T, found map[string]*fnv1.Resources) (s *stage, want desire, id string) {
+	t.Helper()
+	s = newStage(t, following)
+	s.installed(found)
+	crossplane := map[string]any{"compositionRef": map[string]any{"name": "xdb"}, "compositionRevisionRef": map[string]any{"name": "r2"}}
+	require.NoError(t, unstructured.SetNestedMap(s.xr.Object, crossplane, "spec", "crossplane"))
+	s.annotate(v1alpha1.AnnotationKeyTrace,
+		fmt.Sprintf(`[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":1,"user":"hans","timestamp":%q}]`, t0.Format(time.RFC3339)))
+	want = desire{"b": plain("x")}
+	s.reconcile(want)
+	annotations := s.live["b"].GetAnnotations()
+	annotations[v1alpha1.AnnotationKeyUpdaters] = "0123456789abcdef" // the webhook guards it
+	s.live["b"].SetAnnotations(annotations)
+	s.annotate(v1alpha1.AnnotationKeySettledGeneration, "1")
+	want["b"] = plain("y")
+	s.reconcile(want)
+	s.wantWrites("hold b")
+	return s, want, strings.TrimPrefix(s.suggested()[0], v1alpha1.AnnotationKeyApprovePrefix)
 }
 
 // Without a webhook nothing records votes: the condition reports that rules do not count (KR-14-11).

@@ -12,6 +12,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settings"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/fn/offline"
 	"github.com/kausality-io/function-kausality/fn/policies"
 	"github.com/kausality-io/function-kausality/fn/ssa"
@@ -28,8 +29,9 @@ type world struct {
 	// fingerprint of what composes it; "" where there is no UpgradeAllowance.
 	fingerprint string
 	kinds       map[schema.GroupVersionKind]identity.Kind
-	// cluster is what the cluster configures.
+	// cluster is what the cluster configures; builds are the revisions that compose, where authors count.
 	cluster policies.Cluster
+	builds  policies.Builds
 	// secrets are the fields that the Input names.
 	secrets change.SecretFields
 }
@@ -100,6 +102,11 @@ func (w *world) Namespace(_ context.Context, name string, _ bool) (settings.Name
 	return w.cluster.Namespace(name), nil
 }
 
+// Author returns a cause with the author of the revision, where ApprovalRules may leave out their votes.
+func (w *world) Author(_ context.Context, c v1alpha1.HopCause) (v1alpha1.HopCause, error) {
+	return w.builds.Author(c), nil
+}
+
 // unknownBuild is the fingerprint of no stored resource.
 const unknownBuild = "unknown"
 
@@ -108,7 +115,7 @@ const unknownBuild = "unknown"
 // change is part of the upgrade (KR-09-07).
 func (w *world) Build(context.Context, *admission.Request, *parent.State) (allowance.Build, error) {
 	if w.composite.Webhook {
-		return allowance.Build{Fingerprint: unknownBuild, RecordedLate: true}, nil
+		return allowance.Build{Fingerprint: unknownBuild, Functions: w.builds.Functions(), RecordedLate: true}, nil
 	}
 	return allowance.Build{Fingerprint: w.fingerprint, RecordedLate: true}, nil
 }

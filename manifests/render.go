@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
-	"regexp"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,9 +15,12 @@ import (
 
 const separator = "---\n"
 
-// unread matches the annotation of a CRD that reports what Crossplane may read, with
-// its line: without the role it is not true.
-var unread = regexp.MustCompile(`(?m)^ *` + regexp.QuoteMeta(v1alpha1.AnnotationKeyCrossplaneReads) + `:.*\n`)
+// The CRD of Kausality policies reports that Crossplane may read them only where the role for that comes with
+// it: a fetch that is forbidden would fail the pipeline (KR-09-08). The chart's templates/crds.yaml does the same.
+const (
+	policyCRD = "\n  name: " + v1alpha1.ResourceKausalities + "." + v1alpha1.Group + "\n"
+	readable  = "\n    " + v1alpha1.AnnotationKeyCrossplaneReads + ": " + v1alpha1.CrossplaneReadsAll
+)
 
 // Render the manifests as YAML documents, in an order in which `kubectl apply
 // -f -` can take them: what others refer to first, the webhook last. The same
@@ -26,12 +28,12 @@ var unread = regexp.MustCompile(`(?m)^ *` + regexp.QuoteMeta(v1alpha1.Annotation
 // (KR-12-01).
 func Render(o Options) ([]byte, error) {
 	var out bytes.Buffer
-	if err := writeCRDs(&out); err != nil {
+	if err := writeCRDs(&out, !o.CRDsOnly); err != nil {
 		return nil, err
 	}
 	switch {
 	case o.CRDsOnly:
-		return unread.ReplaceAll(out.Bytes(), nil), nil
+		return out.Bytes(), nil
 	case o.FunctionOnly:
 		err := write(&out, crossplaneRole())
 		return out.Bytes(), err
@@ -62,8 +64,8 @@ func objects(in *input) []any {
 	}
 }
 
-// writeCRDs as they are embedded in the program.
-func writeCRDs(out *bytes.Buffer) error {
+// writeCRDs as they are embedded in the program. withRole adds what reports that Crossplane may read them.
+func writeCRDs(out *bytes.Buffer, withRole bool) error {
 	names, err := fs.Glob(crds.FS, "*.yaml")
 	if err != nil {
 		return fmt.Errorf("cannot list the embedded CRDs: %w", err)
@@ -72,6 +74,9 @@ func writeCRDs(out *bytes.Buffer) error {
 		raw, err := crds.FS.ReadFile(name)
 		if err != nil {
 			return fmt.Errorf("cannot read the embedded CRD %s: %w", name, err)
+		}
+		if withRole {
+			raw = bytes.Replace(raw, []byte(policyCRD), []byte(readable+policyCRD), 1)
 		}
 		out.WriteString(separator)
 		out.Write(bytes.TrimPrefix(raw, []byte(separator)))

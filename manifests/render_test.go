@@ -61,7 +61,7 @@ func TestRenderGolden(t *testing.T) {
 				t.Errorf("%s\nRender() twice: not the same bytes (err %v)", tc.reason, err)
 			}
 			var only bytes.Buffer
-			if err := writeCRDs(&only); err != nil || !bytes.HasPrefix(got, only.Bytes()) {
+			if err := writeCRDs(&only, true); err != nil || !bytes.HasPrefix(got, only.Bytes()) {
 				t.Fatalf("%s\nRender(): does not start with the CRDs (err %v)", tc.reason, err)
 			}
 			golden(t, filepath.Join("testdata", name+".yaml"), got[only.Len():])

@@ -218,6 +218,13 @@ func (c *Controller) write(ctx context.Context, scopes []settings.Scope, retaine
 	if guarded != nil && len(guarded.FailOpen) > 0 {
 		c.Log.Info("namespaces that enforce by annotation are too many: the last ones fail open; enforce by policies", "namespaces", len(guarded.FailOpen))
 	}
+	if guarded != nil {
+		reads, err := c.crossplaneReads(ctx)
+		if err != nil {
+			return nil, err
+		}
+		guarded.Configuration.Annotations = map[string]string{v1alpha1.AnnotationKeyCrossplaneReads: reads}
+	}
 	objects := inOrder(guarded)
 	for _, object := range objects {
 		if err := c.apply(ctx, object); err != nil {
@@ -225,6 +232,20 @@ func (c *Controller) write(ctx context.Context, scopes []settings.Scope, retaine
 		}
 	}
 	return guarded, c.prune(ctx, objects)
+}
+
+// crossplaneReads is what the function may have Crossplane read: a fetch that is forbidden would fail each pipeline
+// with a policySelector (KR-09-08).
+func (c *Controller) crossplaneReads(ctx context.Context) (string, error) {
+	role := partial(rbacv1.SchemeGroupVersion.WithKind("ClusterRole"))
+	err := c.Cached.Get(ctx, client.ObjectKey{Name: manifests.RoleCrossplane}, role)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return "", fmt.Errorf("cannot read ClusterRole %s: %w", manifests.RoleCrossplane, err)
+	case err != nil || role.DeletionTimestamp != nil || role.Labels[manifests.LabelCrossplane] != "true":
+		return v1alpha1.CrossplaneReadsNone, nil
+	}
+	return v1alpha1.CrossplaneReadsAll, nil
 }
 
 // inOrder of writing: access first, the webhook last, so that the webhook is not

@@ -162,6 +162,41 @@ func TestReconcile(t *testing.T) {
 	assert.Equal(t, before, h.writes, "nothing differs: nothing is written")
 }
 
+// TestCrossplaneReads: the webhook configuration reports whether the ClusterRole exists by which Crossplane reads the policies, so that the
+// function requires nothing that it may not read (KR-09-08).
+func TestCrossplaneReads(t *testing.T) {
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: manifests.RoleCrossplane,
+		Labels: map[string]string{labelName: nameKausality, manifests.LabelCrossplane: "true"}}}
+	unlabelled := role.DeepCopy()
+	delete(unlabelled.Labels, manifests.LabelCrossplane)
+	for name, tc := range map[string]struct {
+		role *rbacv1.ClusterRole
+		want string
+	}{"Exists": {role: role, want: v1alpha1.CrossplaneReadsAll}, "Missing": {want: v1alpha1.CrossplaneReadsNone},
+		"NotAggregated": {role: unlabelled, want: v1alpha1.CrossplaneReadsNone}} {
+		t.Run(name, func(t *testing.T) {
+			objects := []client.Object{policyCRD(), shopPolicy()}
+			if tc.role != nil {
+				objects = append(objects, tc.role)
+			}
+			h := newHarness(t, nil, objects...)
+			_, err := h.run(t)
+			require.NoError(t, err)
+			live := &admissionregistrationv1.MutatingWebhookConfiguration{}
+			require.True(t, h.exists(t, live, "", cluster.ConfigurationName))
+			assert.Equal(t, tc.want, live.Annotations[v1alpha1.AnnotationKeyCrossplaneReads])
+			if tc.role == nil {
+				return
+			}
+			require.NoError(t, h.Direct.Delete(t.Context(), tc.role))
+			_, err = h.run(t)
+			require.NoError(t, err)
+			require.True(t, h.exists(t, live, "", cluster.ConfigurationName))
+			assert.Equal(t, v1alpha1.CrossplaneReadsNone, live.Annotations[v1alpha1.AnnotationKeyCrossplaneReads], "it was deleted")
+		})
+	}
+}
+
 // TestReconcileWithoutCRD: policies that are gone with their CRD are no reason to
 // write anything.
 func TestReconcileWithoutCRD(t *testing.T) {

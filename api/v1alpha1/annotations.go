@@ -139,8 +139,10 @@ const (
 	// AnnotationKeyRemoval on the webhook configuration is since when Kausality is
 	// being removed.
 	AnnotationKeyRemoval = AnnotationPrefix + "removal"
-	// AnnotationKeyCrossplaneReads on the CustomResourceDefinition of Kausality policies
-	// names what the role of the same release lets Crossplane read for the function.
+	// AnnotationKeyCrossplaneReads reports what Crossplane may read for the function: CrossplaneReadsAll
+	// or CrossplaneReadsNone. On the CustomResourceDefinition of Kausality policies it comes with the
+	// ClusterRole that lets Crossplane read them; on the webhook configuration, where it counts first,
+	// the policy controller writes whether that ClusterRole exists.
 	AnnotationKeyCrossplaneReads = AnnotationPrefix + "crossplane-reads"
 	// AnnotationKeyMode holds a Mode, on an object or a Namespace.
 	AnnotationKeyMode = AnnotationPrefix + "mode"
@@ -174,6 +176,12 @@ const AnnotationKeyReconcileRequestedAt = "crossplane.io/reconcile-requested-at"
 
 // DeletionOrphan is the value of AnnotationKeyDeletion that requests orphaning.
 const DeletionOrphan = "orphan"
+
+// Values of AnnotationKeyCrossplaneReads. Any other value counts as CrossplaneReadsAll.
+const (
+	CrossplaneReadsAll  = "all"
+	CrossplaneReadsNone = "none"
+)
 
 // ParentNone is the value of AnnotationKeyParent for an object that is to have no
 // owner with controller: true.

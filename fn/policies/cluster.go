@@ -151,19 +151,17 @@ func namespacesOf(req *fnv1.RunFunctionRequest) []string {
 	return out[:min(len(out), maxNamespaces)]
 }
 
-// unreadable returns why what the cluster configures was not read; "" where it was.
+// unreadable returns why nothing that the cluster configures is read, and what to do; "" where it is.
 func unreadable(req *fnv1.RunFunctionRequest) string {
 	items, looked := required(req, RequirementKausalityCRD)
-	_, listed := required(req, RequirementKausalities)
 	switch {
 	case !looked:
 		return "this Crossplane gives functions no required resources"
 	case len(items) == 0:
 		return "CustomResourceDefinition " + crdKausalities + " is not installed"
 	case !readable(req):
-		return "CustomResourceDefinition " + crdKausalities + " is of an earlier release, whose role does not let Crossplane read them; upgrade the chart"
-	case !listed:
-		return "they were not fetched"
+		return "Crossplane may not read them, since the ClusterRole kausality-crossplane is missing or of an earlier release; upgrade the chart, or run " +
+			"`kausality manifests --function-only | kubectl apply -f -`"
 	}
 	return ""
 }

@@ -6,7 +6,9 @@
 // Crossplane is to fetch, and InForce returns what applies. Nothing is decided here:
 // what a policy allows is for package allowance.
 //
-// A kind that is not installed makes Crossplane fail the whole pipeline. Therefore
-// the CustomResourceDefinition of a kind is required first, and its objects only once
-// the CustomResourceDefinition was found; Crossplane runs the step again for these.
+// A kind that is not installed, or that Crossplane may not read, makes Crossplane fail the
+// whole pipeline. Therefore two objects are required first that report both, and that
+// Crossplane reads by its own role: the CustomResourceDefinition of Kausality policies, and the
+// webhook configuration. Policies are required once these report that Crossplane may read
+// them; Crossplane runs the step again for these.
 package policies

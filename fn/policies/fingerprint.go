@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/fn/ssa"
@@ -21,22 +20,16 @@ func Fingerprint(req *fnv1.RunFunctionRequest, revision string) string {
 	if revision == "" {
 		return ""
 	}
-	active := map[string]string{}
-	items, _ := required(req, RequirementFunctions)
-	for _, item := range items {
-		o := unstructured.Unstructured{Object: ssa.Object(item.GetResource())}
-		if spec := ssa.Child(o.Object, "spec"); ssa.Text(spec, "desiredState") == "Active" {
-			active[o.GetLabels()["pkg.crossplane.io/package"]] = o.GetName() + " " + ssa.Text(spec, "image")
-		}
-	}
+	revisions := activeOf(req)
 	parts := []string{"composition " + revision}
 	composition, _ := required(req, RequirementRevision)
 	for _, item := range composition {
-		steps, _ := ssa.Child(ssa.Object(item.GetResource()), "spec")["pipeline"].([]any)
-		for _, s := range steps {
-			step, _ := s.(map[string]any)
-			name := ssa.Text(ssa.Child(step, "functionRef"), "name")
-			parts = append(parts, "function "+name+" "+active[name])
+		for _, name := range functionsOf(ssa.Object(item.GetResource())) {
+			part := "function " + name + " "
+			if r, ok := revisions[name]; ok {
+				part += r.name + " " + r.image
+			}
+			parts = append(parts, part)
 		}
 	}
 	slices.Sort(parts)

@@ -97,6 +97,8 @@ type InForce struct {
 	exceptions, unclaimed []*allowance.Exception
 	// rules of approvals, whose votes a webhook records (KR-14-11).
 	rules []*allowance.Rule
+	// Builds are known where there are rules: authors do not vote (KR-14-61).
+	Builds Builds
 	// Cluster is what the cluster configures beside policies about changes.
 	Cluster
 }
@@ -105,7 +107,11 @@ type InForce struct {
 // what happens to the composite. Rules that have expired now are left out.
 func (s Source) InForce(req *fnv1.RunFunctionRequest, webhook bool, now time.Time) InForce {
 	out := InForce{webhook: webhook, own: s.Policies}
-	if s.Fetch {
+	fetches := s.Fetch
+	if why := unreadable(req); fetches && why != "" {
+		fetches, out.Notes = false, []string{"AllowancePolicies, ApprovalRules and all other policies of the cluster do not count: " + why}
+	}
+	if fetches {
 		out.fetched, out.Notes = fetch(allowancePolicies, req, allowance.Compile)
 	}
 	switch {
@@ -116,7 +122,7 @@ func (s Source) InForce(req *fnv1.RunFunctionRequest, webhook bool, now time.Tim
 		// the upgrade (KR-09-07).
 		out.Notes = append(out.Notes, "upgrades of the Input are ignored where there is a webhook: make UpgradeAllowances of them")
 	}
-	if s.Fetch {
+	if fetches {
 		upgrades, notes := fetch(upgradeAllowances, req, allowance.CompileUpgrade)
 		out.upgrades, out.Notes = slices.Concat(out.upgrades, upgrades), append(out.Notes, notes...)
 		out.configure(req, now)
@@ -126,10 +132,6 @@ func (s Source) InForce(req *fnv1.RunFunctionRequest, webhook bool, now time.Tim
 
 // configure reads what an installation has beside allowances and upgrades.
 func (f *InForce) configure(req *fnv1.RunFunctionRequest, now time.Time) {
-	if why := unreadable(req); why != "" {
-		f.Notes = append(f.Notes, "ApprovalPolicies and Kausality policies of the cluster do not count: "+why)
-		return
-	}
 	for _, fetched := range []func() ([]*allowance.Exception, []string){
 		func() ([]*allowance.Exception, []string) {
 			return fetch(approvalPolicies, req, allowance.CompileApproval)
@@ -153,6 +155,9 @@ func (f *InForce) configure(req *fnv1.RunFunctionRequest, now time.Time) {
 	}
 	f.Cluster, notes = clusterOf(req)
 	f.Notes = append(f.Notes, notes...)
+	if len(f.rules) > 0 {
+		f.Builds = buildsOf(req, f.Cluster)
+	}
 }
 
 // Sets returns the sets of all policies for the core, about resources that a webhook guards, and about

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -17,9 +18,7 @@ import (
 
 // Names of the requirements.
 const (
-	RequirementCRD          = "kausality.io/allowancepolicy-crd"
 	RequirementPolicies     = "kausality.io/allowancepolicies"
-	RequirementUpgradeCRD   = "kausality.io/upgradeallowance-crd"
 	RequirementUpgrades     = "kausality.io/upgradeallowances"
 	RequirementKausalityCRD = "kausality.io/kausality-crd"
 	RequirementKausalities  = "kausality.io/kausalities"
@@ -33,6 +32,9 @@ const (
 	RequirementConfiguration = "kausality.io/webhook-configuration"
 	RequirementRevision      = "kausality.io/composition-revision"
 	RequirementFunctions     = "kausality.io/function-revisions"
+	// RequirementComposition and RequirementSources are what the revisions are made of: the Composition, and all Functions.
+	RequirementComposition = "kausality.io/composition"
+	RequirementSources     = "kausality.io/functions"
 )
 
 // Requires reports whether a requirement of that name is one of this package.
@@ -40,29 +42,26 @@ func Requires(name string) bool { return strings.HasPrefix(name, v1alpha1.Group+
 
 // fetchable is a kind of policies.
 type fetchable struct {
-	kind, kinds string
-	// crd is the name of its CustomResourceDefinition, and crdRequirement that of its
-	// requirement; "" for a kind that is fetched only where Crossplane may read it by the
-	// installation's own role.
-	crd, crdRequirement string
-	requirement         string
+	kind, kinds, requirement string
 	// fault is the format of a note on a policy with an invalid part, by the
 	// policy's name and the part.
 	fault string
 }
 
-// crdKausalities has the annotation that reports what Crossplane may read.
-const crdKausalities = v1alpha1.ResourceKausalities + "." + v1alpha1.Group
+// CustomResourceDefinitions that are required by name. That of Kausality policies has the annotation that reports
+// what Crossplane may read; an installation of an earlier release has no ApprovalRules.
+const (
+	crdKausalities   = v1alpha1.ResourceKausalities + "." + v1alpha1.Group
+	crdApprovalRules = v1alpha1.ResourceApprovalRules + "." + v1alpha1.Group
+)
 
 var (
 	allowancePolicies = fetchable{
-		kind: v1alpha1.KindAllowancePolicy, kinds: "AllowancePolicies", crd: v1alpha1.ResourceAllowancePolicies + "." + v1alpha1.Group,
-		crdRequirement: RequirementCRD, requirement: RequirementPolicies,
+		kind: v1alpha1.KindAllowancePolicy, kinds: "AllowancePolicies", requirement: RequirementPolicies,
 		fault: "AllowancePolicy %s: %v; that part of it is ignored",
 	}
 	upgradeAllowances = fetchable{
-		kind: v1alpha1.KindUpgradeAllowance, kinds: "UpgradeAllowances", crd: v1alpha1.ResourceUpgradeAllowances + "." + v1alpha1.Group,
-		crdRequirement: RequirementUpgradeCRD, requirement: RequirementUpgrades,
+		kind: v1alpha1.KindUpgradeAllowance, kinds: "UpgradeAllowances", requirement: RequirementUpgrades,
 		fault: "UpgradeAllowance %s is ignored: %v",
 	}
 	approvalPolicies = fetchable{
@@ -74,25 +73,32 @@ var (
 		fault: "ClusterApprovalPolicy %s: %v; that rule is ignored",
 	}
 	approvalRules = fetchable{
-		kind: v1alpha1.KindApprovalRule, kinds: "ApprovalRules", crd: v1alpha1.ResourceApprovalRules + "." + v1alpha1.Group,
-		crdRequirement: RequirementRulesCRD, requirement: RequirementRules, fault: "ApprovalRule %s: %v",
+		kind: v1alpha1.KindApprovalRule, kinds: "ApprovalRules", requirement: RequirementRules, fault: "ApprovalRule %s: %v",
 	}
 	kausalities = fetchable{
 		kind: "Kausality", kinds: "Kausality policies", requirement: RequirementKausalities, fault: "Kausality %s: %v",
 	}
 )
 
-// Require requires the policies of the cluster, and the revisions by which an upgrade is recognized
-// where there is one: revision is the name of the composite's CompositionRevision, "" for none. The same
-// requirements must be declared on every run of a step (KR-09-08).
-func (s Source) Require(req *fnv1.RunFunctionRequest, rsp *fnv1.RunFunctionResponse, revision string) {
+// Require requires the policies of the cluster, and what composes the composite where that counts: revisions by
+// which an upgrade is recognized where there is one, and what they were made of where there is an ApprovalRule.
+// The same requirements must be declared on every run of a step (KR-09-08).
+func (s Source) Require(req *fnv1.RunFunctionRequest, rsp *fnv1.RunFunctionResponse, p Pipeline) {
 	selectors := map[string]*fnv1.ResourceSelector{}
 	if s.Fetch {
 		s.require(req, selectors)
 	}
-	if upgrades, _ := required(req, RequirementUpgrades); revision != "" && len(s.Upgrades)+len(upgrades) > 0 {
-		selectors[RequirementRevision] = named("apiextensions.crossplane.io/v1", "CompositionRevision", revision)
+	upgrades, _ := required(req, RequirementUpgrades)
+	rules, _ := required(req, RequirementRules)
+	if p.Revision != "" && len(s.Upgrades)+len(upgrades)+len(rules) > 0 {
+		selectors[RequirementRevision] = named("apiextensions.crossplane.io/v1", "CompositionRevision", p.Revision)
 		selectors[RequirementFunctions] = labelled("pkg.crossplane.io/v1", "FunctionRevision", nil)
+	}
+	if p.Revision != "" && len(rules) > 0 {
+		selectors[RequirementSources] = labelled("pkg.crossplane.io/v1", "Function", nil)
+		if p.Composition != "" {
+			selectors[RequirementComposition] = named("apiextensions.crossplane.io/v1", "Composition", p.Composition)
+		}
 	}
 	if len(selectors) == 0 {
 		return
@@ -107,38 +113,40 @@ func (s Source) Require(req *fnv1.RunFunctionRequest, rsp *fnv1.RunFunctionRespo
 }
 
 // require requires what the cluster configures. Where Crossplane may not read it, the fetch would fail
-// the pipeline: an installation's CustomResourceDefinition reports that its role allows that (readable).
+// the pipeline. Therefore two objects are required first that report whether it may, and that Crossplane
+// reads by its own role (readable).
 func (s Source) require(req *fnv1.RunFunctionRequest, into map[string]*fnv1.ResourceSelector) {
 	into[RequirementKausalityCRD] = named("apiextensions.k8s.io/v1", "CustomResourceDefinition", crdKausalities)
+	into[RequirementConfiguration] = named("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", v1alpha1.WebhookConfigurationName)
 	if !readable(req) {
-		allowancePolicies.require(req, s.Labels, into)
-		upgradeAllowances.require(req, s.Labels, into)
 		return
 	}
 	for _, f := range []fetchable{allowancePolicies, upgradeAllowances, approvalPolicies, clusterApprovalPolicies} {
 		into[f.requirement] = labelled(v1alpha1.GroupVersion.String(), f.kind, s.Labels)
 	}
-	approvalRules.require(req, nil, into) // an installation of an earlier release has no such kind
+	into[RequirementRulesCRD] = named("apiextensions.k8s.io/v1", "CustomResourceDefinition", crdApprovalRules)
+	if crd, _ := required(req, RequirementRulesCRD); len(crd) > 0 {
+		into[RequirementRules] = labelled(v1alpha1.GroupVersion.String(), approvalRules.kind, nil)
+	}
 	into[RequirementKausalities] = labelled(v1alpha1.GroupVersion.String(), kausalities.kind, nil)
-	into[RequirementConfiguration] = named("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", v1alpha1.WebhookConfigurationName)
 	for _, name := range namespacesOf(req) {
 		into[RequirementNamespace+name] = named("v1", "Namespace", name)
 	}
 }
 
-// readable reports whether the role of an installation allows Crossplane to read all
-// that it configures.
+// readable reports whether Crossplane may read all that an installation configures. The policy controller
+// reports on the webhook configuration whether the ClusterRole for that exists. Where it reports nothing, the
+// CustomResourceDefinition does: it has the annotation if it was installed together with the ClusterRole.
 func readable(req *fnv1.RunFunctionRequest) bool {
-	items, _ := required(req, RequirementKausalityCRD)
-	return len(items) > 0 && ssa.AnnotationOf(ssa.Object(items[0].GetResource()), v1alpha1.AnnotationKeyCrossplaneReads) != ""
-}
-
-// require requires the CustomResourceDefinition, and the objects once it exists.
-func (f fetchable) require(req *fnv1.RunFunctionRequest, labels map[string]string, into map[string]*fnv1.ResourceSelector) {
-	into[f.crdRequirement] = named("apiextensions.k8s.io/v1", "CustomResourceDefinition", f.crd)
-	if crd, _ := required(req, f.crdRequirement); len(crd) > 0 {
-		into[f.requirement] = labelled(v1alpha1.GroupVersion.String(), f.kind, labels)
+	crd := single(req, RequirementKausalityCRD)
+	if crd == nil {
+		return false
 	}
+	reads := crd.GetAnnotations()[v1alpha1.AnnotationKeyCrossplaneReads]
+	if configuration := single(req, RequirementConfiguration); configuration != nil {
+		reads = cmp.Or(configuration.GetAnnotations()[v1alpha1.AnnotationKeyCrossplaneReads], reads)
+	}
+	return reads != "" && reads != v1alpha1.CrossplaneReadsNone
 }
 
 func named(apiVersion, kind, name string) *fnv1.ResourceSelector {
@@ -160,32 +168,14 @@ func required(req *fnv1.RunFunctionRequest, name string) (items []*fnv1.Resource
 	return r.GetItems(), ok
 }
 
-// items returns the items that were fetched; why is what prevents that, "" for nothing.
-func (f fetchable) items(req *fnv1.RunFunctionRequest) (items []*fnv1.Resource, why string) {
-	items, listed := required(req, f.requirement)
-	if readable(req) && listed {
-		return items, ""
-	}
-	crd, looked := required(req, f.crdRequirement)
-	switch {
-	case !looked:
-		return nil, "this Crossplane gives functions no required resources"
-	case len(crd) == 0:
-		return nil, "CustomResourceDefinition " + f.crd + " is not installed"
-	case !listed:
-		return nil, "they were not fetched"
-	}
-	return items, ""
-}
-
 // fetch returns the fetched policies of a kind, compiled: those that do not decode are left out.
 func fetch[T, C any, P interface {
 	*T
 	metav1.Object
 }](f fetchable, req *fnv1.RunFunctionRequest, compile func(P) (C, []allowance.RuleError)) (out []C, notes []string) {
-	items, why := f.items(req)
-	if why != "" {
-		return nil, []string{f.kinds + " of the cluster do not count: " + why}
+	items, listed := required(req, f.requirement)
+	if !listed {
+		return nil, []string{f.kinds + " of the cluster do not count: they were not fetched"}
 	}
 	for _, item := range items {
 		p := P(new(T))
