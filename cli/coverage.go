@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,7 +24,8 @@ func newCoverageCommand(s *session) *cobra.Command {
 	c := &coverageCommand{session: s}
 	cmd := &cobra.Command{
 		Use: "coverage", Short: "Show what is not protected, and why.", Args: noArgs,
-		Long: "Reads all claims, composite and managed resources and shows which of them are not protected: not guarded by the webhook, in " +
+		Long: "Shows first what the installation does not protect: clients without a certificate, changes during an outage, approvals without a right. " +
+			"Then reads all claims, composite and managed resources and shows which of them are not protected: not guarded by the webhook, in " +
 			"mode log, unprotected while the webhook is down, still initializing, never settled, approved for ever, without a gate, or with nothing to compare. " +
 			"Exits with 5 where you may not read what protection depends on.",
 		Example: `  kubectl kausality coverage
@@ -57,10 +59,15 @@ func (c *coverageCommand) run(cmd *cobra.Command, _ []string) error {
 	if found.Undecided != "" {
 		return errUnread
 	}
-	if c.exitCode && (len(found.Gaps) > 0 || found.Unanswered != "") {
+	if c.exitCode && (len(found.Gaps) > 0 || found.Unanswered != "" || slices.ContainsFunc(found.Installation, exits)) {
 		return errFound
 	}
 	return nil
+}
+
+// exits reports whether a weakness of the installation alone is one for --exit-code. What fails open is one by its objects.
+func exits(f inspect.Finding) bool {
+	return !f.Unknown && !f.Partly && f.Weakness != inspect.WeakOutage
 }
 
 // print the gaps as one table each, the worst first.
@@ -74,6 +81,7 @@ func (c *coverageCommand) print(found *inspect.Coverage) error {
 	if found.Unanswered != "" {
 		fmt.Fprintln(c.Out, c.view.red("The webhook does not answer: "+found.Unanswered+"."))
 	}
+	c.printInstallation(found.Installation)
 	for _, u := range found.Unread {
 		fmt.Fprintln(c.Out, c.view.yellow("Not read: "+u))
 	}
@@ -101,6 +109,20 @@ func (c *coverageCommand) print(found *inspect.Coverage) error {
 		fmt.Fprintf(w, "  %s\t%d\t%s\n", g.Resource, g.Count, examples(g, c.format.value == formatWide))
 	}
 	return w.Flush()
+}
+
+// printInstallation before the objects: its weaknesses are about all of them.
+func (c *coverageCommand) printInstallation(found []inspect.Finding) {
+	for _, f := range found {
+		what := c.view.red(string(f.Weakness))
+		if f.Unknown {
+			what = c.view.yellow(string(f.Weakness) + " (unknown)")
+		}
+		fmt.Fprintf(c.Out, "%s  %s\n", what, f.Message)
+	}
+	if len(found) > 0 {
+		fmt.Fprintln(c.Out)
+	}
 }
 
 // whileAnswering restricts the sentence about what is protected: nothing is while no webhook

@@ -61,6 +61,9 @@ func PingConnections() error {
 // Heartbeat shows whether the watches of this process are up to date: a Lease that its replicas keep writing, and that each of them watches
 // over the connection of its other watches (KR-13-24). It is safe for concurrent use.
 type Heartbeat struct {
+	// Reports is written with each heartbeat. Set it before Start.
+	Reports Protection
+
 	lease     dynamic.ResourceInterface
 	namespace string
 	name      string
@@ -181,15 +184,20 @@ func (h *Heartbeat) run(ctx context.Context) {
 func (h *Heartbeat) write(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
 	defer cancel()
+	reports, err := json.Marshal(h.Reports)
+	if err != nil {
+		return fmt.Errorf("cannot encode what the heartbeat reports: %w", err)
+	}
 	spec := map[string]any{"renewTime": h.now().UTC().Format(metav1.RFC3339Micro)}
-	raw, err := json.Marshal(map[string]any{"spec": spec})
+	metadata := map[string]any{"annotations": map[string]any{v1alpha1.AnnotationKeyProtection: string(reports)}}
+	raw, err := json.Marshal(map[string]any{"metadata": metadata, "spec": spec})
 	if err != nil {
 		return fmt.Errorf("cannot encode a heartbeat: %w", err)
 	}
 	options := metav1.PatchOptions{FieldManager: v1alpha1.ManagerWebhook}
 	_, err = h.lease.Patch(ctx, h.name, types.MergePatchType, raw, options)
 	if kerrors.IsNotFound(err) {
-		o := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+		o := &unstructured.Unstructured{Object: map[string]any{"metadata": metadata, "spec": spec}}
 		o.SetGroupVersionKind(leaseResource.GroupVersion().WithKind("Lease"))
 		o.SetNamespace(h.namespace)
 		o.SetName(h.name)

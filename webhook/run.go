@@ -72,9 +72,6 @@ const (
 	PathRollouts = "/rollouts"
 )
 
-// heartbeat is the name of the Lease by which watches are known to be up to date.
-const heartbeat = v1alpha1.ManagerWebhook + "-heartbeat"
-
 // Run the webhook until the context ends.
 func Run(ctx context.Context, o Options) error {
 	if err := o.check(); err != nil {
@@ -88,10 +85,11 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	beat, err := c.NewHeartbeat(o.LeaderNamespace, heartbeat)
+	beat, err := c.NewHeartbeat(o.LeaderNamespace, cluster.WebhookHeartbeat)
 	if err != nil {
 		return err
 	}
+	beat.Reports = cluster.Protection{ClientCertificates: o.ClientCAFile != "", ApproverRBAC: o.Admission.ApproverRBAC}
 	senders, err := drift.NewSenders(o.Endpoints)
 	if err != nil {
 		return err

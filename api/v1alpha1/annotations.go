@@ -144,6 +144,9 @@ const (
 	// ClusterRole that lets Crossplane read them; on the webhook configuration, where it counts first,
 	// the policy controller writes whether that ClusterRole exists.
 	AnnotationKeyCrossplaneReads = AnnotationPrefix + "crossplane-reads"
+	// AnnotationKeyProtection on the Lease that the webhook writes is what its flags demand of clients
+	// and approvers, for tools that show what is not protected.
+	AnnotationKeyProtection = AnnotationPrefix + "protection"
 	// AnnotationKeyMode holds a Mode, on an object or a Namespace.
 	AnnotationKeyMode = AnnotationPrefix + "mode"
 
@@ -174,14 +177,14 @@ const AnnotationKeyExternalName = "crossplane.io/external-name"
 // status.lastHandledReconcileAt.
 const AnnotationKeyReconcileRequestedAt = "crossplane.io/reconcile-requested-at"
 
-// DeletionOrphan is the value of AnnotationKeyDeletion that requests orphaning.
-const DeletionOrphan = "orphan"
-
 // Values of AnnotationKeyCrossplaneReads. Any other value counts as CrossplaneReadsAll.
 const (
 	CrossplaneReadsAll  = "all"
 	CrossplaneReadsNone = "none"
 )
+
+// DeletionOrphan is the value of AnnotationKeyDeletion that requests orphaning.
+const DeletionOrphan = "orphan"
 
 // ParentNone is the value of AnnotationKeyParent for an object that is to have no
 // owner with controller: true.
@@ -232,6 +235,7 @@ var systemKeys = map[string]bool{
 	AnnotationKeyDerivedFrom:        true,
 	AnnotationKeyRemoval:            true,
 	AnnotationKeyCrossplaneReads:    true,
+	AnnotationKeyProtection:         true,
 }
 
 // IsSystem reports whether an annotation key is a system annotation of this version.

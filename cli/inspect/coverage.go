@@ -70,6 +70,8 @@ var Explained = map[Gap]string{
 
 // Coverage of a cluster: what is not protected.
 type Coverage struct {
+	// Installation is what is not protected whatever the objects are; nil where nothing is installed.
+	Installation []Finding `json:"installation,omitempty"`
 	// Kinds that were read: those with a role in Crossplane.
 	Kinds int `json:"kinds"`
 	// Objects that were read, and Protected ones among them.
@@ -124,6 +126,9 @@ func (i *Inspector) Coverage(ctx context.Context, namespace string) (*Coverage, 
 		out.Undecided, out.Installed = why.Error(), true // as far as is known
 	} else if out.Unanswered, err = i.Direct.Unanswered(ctx); err != nil {
 		return nil, err
+	}
+	if out.Installed {
+		out.Installation = i.installation(ctx)
 	}
 	err = i.Direct.EachKind(ctx, crdPage, func(info cluster.Info) error {
 		if info.Role == parent.RoleNone || namespace != "" && !info.Namespaced {

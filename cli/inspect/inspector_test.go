@@ -26,11 +26,12 @@ import (
 
 // served resources of the stored API server.
 var served = map[string][]metav1.APIResource{
-	"v1":                              {{Name: "namespaces", Kind: "Namespace"}},
-	"apiextensions.k8s.io/v1":         {{Name: "customresourcedefinitions", Kind: "CustomResourceDefinition"}},
-	"example.org/v1":                  {{Name: "shops", Kind: "Shop", Namespaced: true, Categories: []string{"composite"}}},
-	"cloud.example.org/v1":            {{Name: "databases", Kind: "Database", Namespaced: true, Categories: []string{"managed"}}},
-	"kausality.io/v1alpha1":           {{Name: "drifts", Kind: "Drift", Namespaced: true}, {Name: "kausalities", Kind: "Kausality"}},
+	"v1":                      {{Name: "namespaces", Kind: "Namespace"}},
+	"apiextensions.k8s.io/v1": {{Name: "customresourcedefinitions", Kind: "CustomResourceDefinition"}},
+	"example.org/v1":          {{Name: "shops", Kind: "Shop", Namespaced: true, Categories: []string{"composite"}}},
+	"cloud.example.org/v1":    {{Name: "databases", Kind: "Database", Namespaced: true, Categories: []string{"managed"}}},
+	"kausality.io/v1alpha1": {{Name: "drifts", Kind: "Drift", Namespaced: true}, {Name: "kausalities", Kind: "Kausality"},
+		{Name: "approvalrules", Kind: "ApprovalRule"}},
 	"admissionregistration.k8s.io/v1": {{Name: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration"}},
 }
 

@@ -1,0 +1,133 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/cluster"
+)
+
+// Weakness of an installation: what it does not protect, whatever the objects are.
+type Weakness string
+
+const (
+	// WeakClients: the webhook answers clients that are not known to be the API server.
+	WeakClients Weakness = "ClientCertificates"
+	// WeakOutage: changes are allowed while the webhook does not answer.
+	WeakOutage Weakness = "FailOpen"
+	// WeakApprovers: there are ApprovalRules, and approver RBAC does not protect what they rest on.
+	WeakApprovers Weakness = "ApproverRBAC"
+)
+
+// Finding is a weakness of the installation, or one of which it is unknown whether it has it (KR-12-29).
+type Finding struct {
+	Weakness Weakness `json:"weakness"`
+	// Unknown: the user may not read it, or no replica of the webhook reports it.
+	Unknown bool `json:"unknown,omitempty"`
+	// Partly: something else restricts it, so that it alone is no reason for the exit code.
+	Partly bool `json:"partly,omitempty"`
+	// Message in sentences: what is not protected, why, and what to do.
+	Message string `json:"message"`
+}
+
+// installation returns the weaknesses of the installation, in the order of their declarations. What cannot be read is unknown, and
+// no error.
+func (i *Inspector) installation(ctx context.Context) []Finding {
+	protection, err := i.Direct.Protection(ctx)
+	return concat(clients(ctx, i.Direct, protection, err), i.failOpen(), approvers(ctx, i.Direct, protection, err))
+}
+
+func concat(found ...*Finding) (out []Finding) {
+	for _, f := range found {
+		if f != nil {
+			out = append(out, *f)
+		}
+	}
+	return out
+}
+
+const (
+	demandClients = "Set webhook.clientCASecretName (--client-ca-file), or networkPolicy.apiServers to the addresses of the API servers."
+	seeWebhook    = "kubectl -n kausality-system get deployment kausality-webhook -o jsonpath='{.spec.template.spec.containers[0].args}'"
+	seeReach      = "kubectl -n kausality-system get networkpolicy kausality-webhook -o yaml"
+)
+
+// clients that the webhook answers; nil where it demands certificates.
+func clients(ctx context.Context, d *cluster.Direct, p cluster.Protection, unknown error) *Finding {
+	f := &Finding{Weakness: WeakClients}
+	if unknown != nil {
+		f.Unknown = true
+		f.Message = fmt.Sprintf("Whether the webhook demands client certificates is unknown: %v. Run: %s", unknown, seeWebhook)
+		return f
+	}
+	if p.ClientCertificates {
+		return nil
+	}
+	const answers = "The webhook answers clients without a certificate"
+	switch reach, err := cluster.ReachOf(ctx, d.Dynamic); {
+	case err != nil:
+		f.Message = fmt.Sprintf("%s. Whether a NetworkPolicy restricts who reaches it is unknown: %v. Run: %s. %s", answers, err, seeReach, demandClients)
+	case reach == cluster.ReachListed:
+		f.Partly = true
+		f.Message = answers + ". The NetworkPolicy kausality-webhook lists who reaches it, which holds if the network of the cluster enforces it. Run: " + seeReach
+	case reach == cluster.ReachAny:
+		f.Message = answers + ", and the NetworkPolicy kausality-webhook lets every address reach it. " + demandClients
+	default:
+		f.Message = answers + ", and there is no NetworkPolicy kausality-webhook. " + demandClients
+	}
+	return f
+}
+
+// failOpen during an outage of the webhook; nil where all changes are refused meanwhile, or nothing is guarded.
+func (i *Inspector) failOpen() *Finding {
+	f := &Finding{Weakness: WeakOutage}
+	if i.unread != nil {
+		f.Unknown = true
+		f.Message = fmt.Sprintf("Whether changes are allowed while the webhook does not answer is unknown: %v. Run: "+
+			"kubectl get mutatingwebhookconfiguration kausality -o yaml", i.unread)
+		return f
+	}
+	open := i.Direct.Scope.FailOpen()
+	if len(open) == 0 {
+		return nil
+	}
+	f.Message = "While the webhook does not answer, changes are allowed without a decision (failurePolicy Ignore) of " + listed(open) +
+		". Where they are to be refused, set mode: enforce in a Kausality policy."
+	return f
+}
+
+// approvers whose right is not checked although there are ApprovalRules; nil where it is, or where there are none.
+func approvers(ctx context.Context, d *cluster.Direct, p cluster.Protection, unknown error) *Finding {
+	if unknown == nil && p.ApproverRBAC == admission.ApproverRBACOn {
+		return nil
+	}
+	f := &Finding{Weakness: WeakApprovers}
+	rules, err := cluster.ApprovalRules(ctx, d.Dynamic)
+	switch {
+	case err != nil:
+		f.Unknown = true
+		f.Message = fmt.Sprintf("Whether there are ApprovalRules without approver RBAC is unknown: %v. Run: kubectl get approvalrules", err)
+	case len(rules) == 0:
+		return nil
+	case unknown != nil:
+		f.Unknown = true
+		f.Message = fmt.Sprintf("Whether approver RBAC is on, beside ApprovalRules (%s), is unknown: %v. Run: %s", listed(rules), unknown, seeWebhook)
+	case p.ApproverRBAC == admission.ApproverRBACResource:
+		f.Message = "There are ApprovalRules (" + listed(rules) + "), and approver RBAC accepts the verb approve on the resource itself, which " +
+			"Crossplane's roles grant to all editors. Set webhook.approverRBAC (--approver-rbac) to true; kubectl kausality approvers --lost lists who loses the right."
+	default:
+		f.Message = "There are ApprovalRules (" + listed(rules) + "), and approver RBAC is off: what no rule is about, all who may write an object may " +
+			"approve, reject, freeze and set the mode of. Set webhook.approverRBAC (--approver-rbac) to true."
+	}
+	return f
+}
+
+// listed names, the first MaxExamples of them.
+func listed(names []string) string {
+	if more := len(names) - MaxExamples; more > 0 {
+		return strings.Join(names[:MaxExamples], ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(names, ", ")
+}
