@@ -107,9 +107,9 @@ type Input struct {
 	// PolicySelector fetches the AllowancePolicies, UpgradeAllowances, ApprovalPolicies
 	// and ClusterApprovalPolicies of the cluster as required resources, and follows its
 	// Kausality policies and the annotations of Namespaces. If these kinds are not
-	// installed, only what the Input has applies, and the condition Kausality of the
-	// composite reports it. Crossplane needs permission to list them, which the Helm
-	// chart gives.
+	// installed, or the ClusterRole kausality-crossplane by which Crossplane reads them is
+	// missing, only what the Input has applies, and the condition Kausality of the
+	// composite reports it.
 	// +optional
 	PolicySelector *PolicySelector `json:"policySelector,omitempty"`
 
