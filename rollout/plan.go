@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -50,7 +51,7 @@ func (c *Controller) plan(ctx context.Context, o *object, r *run, pending []roll
 		b := c.batch(o, p.ID, i, objects)
 		err := c.Client.Create(ctx, b, client.FieldOwner(v1alpha1.ManagerWebhook))
 		if kerrors.IsAlreadyExists(err) { // from before this process began
-			err = c.Client.Get(ctx, client.ObjectKeyFromObject(b), b)
+			err = c.storedBatch(ctx, o, b)
 		}
 		if err != nil {
 			return fmt.Errorf("cannot write a part of the plan: %w", err)
@@ -99,6 +100,28 @@ func sized(b *v1alpha1.RolloutBatch) *v1alpha1.RolloutBatch {
 	return b
 }
 
+// storedBatch reads a part of a plan as it is stored.
+func (c *Controller) storedBatch(ctx context.Context, o *object, b *v1alpha1.RolloutBatch) error {
+	list, err := c.listBatches(ctx, o)
+	if err != nil {
+		return err
+	}
+	for i := range list.Items {
+		if list.Items[i].Name == b.Name {
+			*b = list.Items[i]
+			return nil
+		}
+	}
+	return errors.New("it was deleted meanwhile")
+}
+
+// listBatches of all plans of a Rollout.
+func (c *Controller) listBatches(ctx context.Context, o *object) (*v1alpha1.RolloutBatchList, error) {
+	list := &v1alpha1.RolloutBatchList{}
+	err := c.Client.List(ctx, list, client.InNamespace(c.batchNamespace(o)), client.MatchingLabels{v1alpha1.LabelRollout: string(o.GetUID())})
+	return list, err
+}
+
 // load the plan in the status. It is false where the plan is not that of the spec any more, or some of it is
 // missing, so that another one is to be made, and approved (KR-14-52). Batches of other plans are deleted.
 func (c *Controller) load(ctx context.Context, o *object, r *run) (bool, error) {
@@ -108,8 +131,7 @@ func (c *Controller) load(ctx context.Context, o *object, r *run) (bool, error) 
 	if r.plan == o.status.Plan.ID && r.generation == o.GetGeneration() && !r.replaced {
 		return true, nil
 	}
-	list := &v1alpha1.RolloutBatchList{}
-	err := c.Client.List(ctx, list, client.InNamespace(c.batchNamespace(o)), client.MatchingLabels{v1alpha1.LabelRollout: string(o.GetUID())})
+	list, err := c.listBatches(ctx, o)
 	if err != nil {
 		return false, fmt.Errorf("cannot read the plan: %w", err)
 	}
