@@ -70,7 +70,7 @@ var matrix = map[string]struct {
 		"PodDisruptionBudget kausality-webhook", "Job kausality-ungate",
 		"CustomResourceDefinition drifts.kausality.io", "CustomResourceDefinition kausalities.kausality.io", "Service " +
 			"kausality-webhook", "--certificates=own", "--default-mode=log", keptRole,
-			"NetworkPolicy kausality-webhook", "NetworkPolicy kausality-gate", "NetworkPolicy kausality-controller"},
+		"NetworkPolicy kausality-webhook", "NetworkPolicy kausality-gate", "NetworkPolicy kausality-controller"},
 		without: []string{"NetworkPolicy kausality-notifier", "NetworkPolicy kausality-history", "ServiceMonitor", "PrometheusRule", "ConfigMap", "Certificate ", "Issuer ", "Deployment kausality-notifier",
 			"MutatingWebhookConfiguration", "--record-"}},
 	"Enforce": {values: []string{"defaultMode=enforce", "webhook.replicas=3"}, has: []string{"--default-mode=enforce"},
