@@ -120,8 +120,9 @@ func TestPoliciesWithoutRole(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if have := fmt.Sprint(conditionOf(o, v1alpha1.ConditionKausality)["message"]); strings.Contains(have, "do not count") || have == "<nil>" {
-			return fmt.Errorf("the condition is %s", have)
+		have := conditionOf(o, v1alpha1.ConditionKausality)
+		if text, _ := have["message"].(string); have["status"] != "True" || strings.Contains(text, "do not count") {
+			return fmt.Errorf("the condition is %v", have)
 		}
 		return nil
 	})
