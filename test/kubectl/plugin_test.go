@@ -136,7 +136,7 @@ func covers(t *testing.T) {
 		}
 		return err
 	})
-	the.terminal(t, "", "coverage", "--exit-code").golden(t, "coverage-none", 0)
+	the.terminal(t, "", "coverage", "--exit-code").golden(t, "coverage-none", 4)
 	hans, err := the.As(story.Hans)
 	require.NoError(t, err)
 	paused := map[string]any{"crossplane.io/paused": "true"}
