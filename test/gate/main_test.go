@@ -72,7 +72,7 @@ func (l *environment) boot(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if l.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Out: os.Stderr, Dir: os.Getenv("KAUSALITY_GATES_DIR")}); err != nil {
+	if l.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Out: os.Stderr, Dir: os.Getenv("KAUSALITY_GATES_DIR"), AuditLog: true}); err != nil {
 		return err
 	}
 	l.certs = filepath.Join(l.Dir(), "webhook-certs")

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
+	"github.com/kausality-io/function-kausality/test/rights"
 )
 
 // reconcileRequested is the annotation that makes Crossplane reconcile.
@@ -98,6 +99,7 @@ func TestWakeByMode(t *testing.T) {
 // beginning of its window (KR-08-20).
 func TestWakeByPolicy(t *testing.T) {
 	s := newFixture(t, "wake-policy")
+	defer func() { rights.Show(t, the.AuditLog()) }()
 	policies := schema.GroupVersionResource{Group: "kausality.io", Version: "v1alpha1", Resource: "upgradeallowances"}
 	s.settled("store", 10)
 	s.refusedTier("store")

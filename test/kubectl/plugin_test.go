@@ -18,6 +18,7 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 	"github.com/kausality-io/function-kausality/test/e2e/story"
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
+	"github.com/kausality-io/function-kausality/test/rights"
 )
 
 const xr = "xdatabase/orders"
@@ -62,6 +63,7 @@ func TestPlugin(t *testing.T) {
 			return
 		}
 	}
+	rights.Show(t, the.AuditLog())
 }
 
 func traces(t *testing.T) {

@@ -1,9 +1,7 @@
 package operations
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -22,9 +20,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/kausality-io/function-kausality/test/auditlog"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
+	"github.com/kausality-io/function-kausality/test/rights"
 )
 
 // This file comes last: its tests check what the others caused, and end the
@@ -53,34 +51,15 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-// request of one of our components, as the API server's audit log has it.
-type request struct {
-	Verb, RequestURI         string
-	RequestReceivedTimestamp time.Time
-	User                     struct{ Username string }
-	ObjectRef                struct{ APIGroup, Resource, Subresource string }
-	ResponseStatus           struct {
-		Code    int
-		Message string
-	}
-}
+// request of one of our components.
+type request struct{ rights.Request }
 
 func (e request) looks() bool { return slices.Contains([]string{"get", "list", "watch"}, e.Verb) }
 
 // requests calls f for each request of our components so far.
 func requests(t *testing.T, f func(request)) {
 	t.Helper()
-	require.NoError(t, auditlog.NewTail(the.AuditLog()).Read(func(line []byte) error {
-		if !bytes.Contains(line, []byte(`"username":"system:serviceaccount:`+home+`:kausality-`)) || bytes.Contains(line, []byte(`"userAgent":"`+thief+`"`)) {
-			return nil
-		}
-		var e request
-		if err := json.Unmarshal(line, &e); err != nil {
-			return err
-		}
-		f(e)
-		return nil
-	}))
+	rights.Requests(t, the.AuditLog(), rights.Prefix, `"userAgent":"`+thief+`"`, func(e rights.Request) { f(request{e}) })
 }
 
 // remains of the installation, by kind and name. What stays on purpose is the

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,9 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
+	"github.com/kausality-io/function-kausality/test/rights"
 )
 
 var events = schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"}
@@ -23,6 +28,7 @@ var events = schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1", 
 // gets each phase of each of them. What was silenced by a snooze to its end is not reported; what is open after it is
 // (KR-10-14, KR-10-15, KR-10-16). It runs alone, as TestReports does.
 func TestDelivery(t *testing.T) {
+	t.Cleanup(func() { rights.Show(t, the.AuditLog()) }) // once its processes have ended
 	receiver := startBackend(t, "receiver")
 	receiver.Kill()
 	f := startFleet(t, "delivery", options{replicas: 2, args: []string{
@@ -81,6 +87,48 @@ func TestDelivery(t *testing.T) {
 			t.Errorf("a drift that was silenced to its end was reported as %s", phase)
 		}
 	}
+	s.ages(over)
+	s.occursAgain("snoozed", snoozed)
+}
+
+// occursAgain: a difference is approved, reverted, and tried again by a request in another group: its Drift describes that from then on.
+func (s *fixture) occursAgain(part, id string) {
+	s.t.Helper()
+	s.annotate(map[string]any{v1alpha1.AnnotationKeyApprovePrefix + id: v1alpha1.ApprovalOnce})
+	wait.For(s.t, "the approved change to pass", wait.Patience, func(context.Context) error { return s.count(s.ctrl, part, 5) })
+	s.awaitDrift(id, "to be resolved", func(d *unstructured.Unstructured) bool { return field(d, "phase") == "Resolved" })
+	require.NoError(s.t, s.count(s.hans, part, 0))
+	config := the.ConfigAsMaster(controller)
+	config.Impersonate.Groups = append(config.Impersonate.Groups, "others")
+	other, err := dynamic.NewForConfig(config)
+	require.NoError(s.t, err)
+	require.Equal(s.t, id, mustRefuse(s.t, s.count(other, part, 5), "Drift"))
+	s.awaitDrift(id, "to describe the new request", func(d *unstructured.Unstructured) bool {
+		groups, _, _ := unstructured.NestedStringSlice(d.Object, "spec", "request", "groups")
+		return slices.Contains(groups, "others") && field(d, "phase") == "Detected"
+	})
+}
+
+// ages a resolved Drift by eight days: it is deleted (KR-10-06).
+func (s *fixture) ages(id string) {
+	s.t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", the.kubeconfig)
+	require.NoError(s.t, err)
+	webhook, err := dynamic.NewForConfig(config) // nothing else may write Drifts
+	require.NoError(s.t, err)
+	status := fmt.Sprintf(`{"status":{"lastSeen":%q}}`, time.Now().Add(-8*24*time.Hour).UTC().Format(time.RFC3339))
+	_, err = webhook.Resource(drifts).Namespace(s.ns).Patch(s.t.Context(), id, types.MergePatchType, []byte(status), metav1.PatchOptions{}, "status")
+	require.NoError(s.t, err)
+	wait.For(s.t, "the old Drift to be deleted", wait.Patience, func(ctx context.Context) error {
+		_, err := s.hans.Resource(drifts).Namespace(s.ns).Get(ctx, id, metav1.GetOptions{})
+		if err == nil {
+			return fmt.Errorf("it exists")
+		}
+		if kerrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	})
 }
 
 // snooze the App until a time.

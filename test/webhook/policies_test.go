@@ -28,6 +28,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
+	"github.com/kausality-io/function-kausality/test/rights"
 )
 
 var (
@@ -135,6 +136,7 @@ func TestPolicyCRDs(t *testing.T) {
 // TestPoliciesDecide: allowances are granted, cover, and are consumed; a policy
 // that does not compile is refused with its position; a once rule is used once.
 func TestPoliciesDecide(t *testing.T) {
+	t.Cleanup(func() { rights.Show(t, the.AuditLog()) }) // once its processes have ended
 	t.Parallel()
 	f := startFleet(t, "policies", options{replicas: 2})
 	s := newFixture(t, f, "policies")
@@ -143,6 +145,7 @@ func TestPoliciesDecide(t *testing.T) {
 
 	t.Run("what does not compile is refused when it is written", func(t *testing.T) { refusesPolicies(t, f) })
 	t.Run("a once rule is used once", func(t *testing.T) { usesOnce(t, s, group) })
+	t.Run("of a namespace", func(t *testing.T) { usesOwn(t, s, group) })
 	t.Run("allowances", func(t *testing.T) { grants(t, s, group) })
 }
 
@@ -185,6 +188,18 @@ rules: [{apiVersion: `+group+`/*, kind: Part, namespace: `+s.ns+`, name: "part-?
 	if claims, _, _ := unstructured.NestedSlice(o.Object, "status", "claims"); len(claims) != 1 {
 		t.Errorf("claims %v", claims)
 	}
+}
+
+// usesOwn uses a once rule of an ApprovalPolicy, in the Namespace of what it is about.
+func usesOwn(t *testing.T, s *fixture, group string) {
+	own := policy(t, "ApprovalPolicy", "own", `
+subjects: [{kind: User, name: `+controller+`}]
+rules: [{apiVersion: `+group+`/*, kind: Part, name: part, match: {regexp: '\{"spec":\{"count":9\}\}'}, mode: once}]`)
+	approvals := the.as(t, hans).Resource(v1alpha1.GroupVersion.WithResource("approvalpolicies")).Namespace(s.ns)
+	_, err := approvals.Create(t.Context(), own, metav1.CreateOptions{})
+	require.NoError(t, err)
+	wait.For(t, "the change to pass", wait.Patience, func(context.Context) error { return s.count(s.ctrl, "part", 9) })
+	require.NoError(t, approvals.Delete(t.Context(), "own", metav1.DeleteOptions{}))
 }
 
 func grants(t *testing.T, s *fixture, group string) {
@@ -235,6 +250,7 @@ rules:
 // TestUpgradesDistinguishPods: two pods of one ServiceAccount run different images;
 // each upgrades a child once, known by the token that is bound to it.
 func TestUpgradesDistinguishPods(t *testing.T) {
+	t.Cleanup(func() { rights.Show(t, the.AuditLog()) }) // once its processes have ended
 	t.Parallel()
 	f := startFleet(t, "upgrades", options{replicas: 1})
 	home := f.namespace("upgrades-home", false)
