@@ -71,7 +71,8 @@ var matrix = map[string]struct {
 		"CustomResourceDefinition drifts.kausality.io", "CustomResourceDefinition kausalities.kausality.io", "Service " +
 			"kausality-webhook", "--certificates=own", "--default-mode=log", keptRole,
 		"NetworkPolicy kausality-webhook", "NetworkPolicy kausality-gate", "NetworkPolicy kausality-controller"},
-		without: []string{"NetworkPolicy kausality-notifier", "NetworkPolicy kausality-history", "ServiceMonitor", "PrometheusRule", "ConfigMap", "Certificate ", "Issuer ", "Deployment kausality-notifier",
+		without: []string{"NetworkPolicy kausality-notifier", "NetworkPolicy kausality-history", "ServiceMonitor", "PrometheusRule", "ConfigMap",
+			"Certificate ", "Issuer ", "Deployment kausality-notifier",
 			"MutatingWebhookConfiguration", "--record-"}},
 	"Enforce": {values: []string{"defaultMode=enforce", "webhook.replicas=3"}, has: []string{"--default-mode=enforce"},
 		without: []string{"--default-mode=log"}},
