@@ -109,7 +109,7 @@ func (s *fixture) occursAgain(part, id string) {
 	})
 }
 
-// ages a resolved Drift by eight days: it is deleted (KR-10-06).
+// ages a resolved Drift by eight days: it is deleted.
 func (s *fixture) ages(id string) {
 	s.t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", the.kubeconfig)
