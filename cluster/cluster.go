@@ -177,11 +177,11 @@ func (c *Cluster) Settings(ref parent.Ref, labels map[string]string) settings.Se
 	if len(c.Policies.Set().Scopes()) == 0 {
 		return settings.Settings{}
 	}
-	return c.settings(ref, labels, c.Namespaces.Labels(ref.Namespace))
+	return c.settings(c.Policies.Set(), ref, labels, c.Namespaces.Labels(ref.Namespace))
 }
 
-// settings of the policy that covers an object, given the labels of its Namespace.
-func (c *Cluster) settings(ref parent.Ref, labels, namespaceLabels map[string]string) settings.Settings {
+// settings of the policy that covers an object, of some policies, given the labels of its Namespace.
+func (c *Cluster) settings(of settings.Set, ref parent.Ref, labels, namespaceLabels map[string]string) settings.Settings {
 	t := settings.Target{Group: ref.Group, Namespace: ref.Namespace, Labels: labels, NamespaceLabels: namespaceLabels}
 	if i, err := c.Kinds.Get(ref.GroupVersionKind); err == nil {
 		t.Resource = i.GVR.Resource
@@ -189,7 +189,7 @@ func (c *Cluster) settings(ref parent.Ref, labels, namespaceLabels map[string]st
 		guess, _ := meta.UnsafeGuessKindToResource(ref.GroupVersionKind)
 		t.Resource = guess.Resource
 	}
-	return c.Policies.Set().For(t)
+	return of.For(t)
 }
 
 // maxManaged bounds how many MRs below one XR or Claim are read.

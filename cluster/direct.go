@@ -237,7 +237,7 @@ func (d *Direct) Settings(ctx context.Context, ref parent.Ref, labels map[string
 	if err != nil {
 		return settings.Settings{}, err
 	}
-	return d.settings(ref, labels, ns.labels), nil
+	return d.settings(d.Policies.Set(), ref, labels, ns.labels), nil
 }
 
 // Initialized are the condition types that report a kind as initialized by the

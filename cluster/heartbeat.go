@@ -170,7 +170,7 @@ func (h *Heartbeat) run(ctx context.Context) {
 			wrote, due = time.Now(), beatEvery+rand.N(beatJitter)
 			if err := h.write(ctx); err != nil && ctx.Err() == nil && time.Since(warned) > time.Minute {
 				warned = time.Now()
-				h.log.Error(err, "cannot write the heartbeat that shows whether watches are late; parents are read live")
+				h.log.Error(err, "cannot write the heartbeat that shows whether watches are late; parents and policies are read live")
 			}
 		}
 		select {

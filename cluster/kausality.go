@@ -44,6 +44,8 @@ type Policies struct {
 	policies dynamic.ResourceInterface
 	crds     dynamic.ResourceInterface
 	onChange []func()
+	// live policies, past the watch.
+	live *Recent[settings.Set]
 
 	mu     sync.RWMutex
 	byName map[string]*v1alpha1.Kausality
@@ -66,6 +68,7 @@ func NewPolicies(client dynamic.Interface) (*Policies, error) {
 		policies: client.Resource(policyResource), crds: client.Resource(crdResource),
 		byName: map[string]*v1alpha1.Kausality{}, deleted: map[types.UID]string{},
 	}
+	p.live = NewRecent(p.read)
 	p.informer = newInformer(client, policyResource, "", func(o *unstructured.Unstructured) any { return policyOf(o) })
 	err := p.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		if kerrors.IsNotFound(err) { // no CRD, no policies; it may be installed later
@@ -147,6 +150,42 @@ func (p *Policies) Set() settings.Set {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.set
+}
+
+// Live is the Set of policies as they were stored at most FreshFor ago, whatever the watch has (KR-13-74).
+func (p *Policies) Live(ctx context.Context) (settings.Set, error) { return p.live.Get(ctx) }
+
+// read the policies past the watch. Those that are gone with their CRD stay in force, as in the watch.
+func (p *Policies) read(ctx context.Context) (settings.Set, error) {
+	list, err := p.policies.List(ctx, metav1.ListOptions{})
+	if kerrors.IsNotFound(err) {
+		return p.Set(), nil
+	}
+	if err != nil {
+		return settings.Set{}, fmt.Errorf("cannot read the Kausality policies, whose watch is late: %w", err)
+	}
+	p.mu.RLock()
+	known := maps.Clone(p.byName)
+	p.mu.RUnlock()
+	stored := map[string]*v1alpha1.Kausality{}
+	for i := range list.Items {
+		k := policyOf(&list.Items[i]).k
+		if k == nil { // of a newer version: what is known of it stays in force
+			k = known[list.Items[i].GetName()]
+		}
+		if k != nil {
+			stored[k.Name] = k
+		}
+		delete(known, list.Items[i].GetName())
+	}
+	if len(known) > 0 {
+		if crd, err := p.crds.Get(ctx, PolicyCRD, metav1.GetOptions{}); err == nil || !kerrors.IsNotFound(err) {
+			maps.DeleteFunc(known, func(_ string, k *v1alpha1.Kausality) bool { return err == nil && !withCRD(k, crd) })
+		}
+		maps.Copy(stored, known)
+	}
+	set, _ := settings.Compile(slices.Collect(maps.Values(stored)))
+	return set, nil
 }
 
 // Initialized are the condition types by which a kind counts as initialized.

@@ -2,14 +2,17 @@ package cluster
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -163,6 +166,66 @@ func TestDeletedPolicies(t *testing.T) {
 			if !tc.stays {
 				assert.EqualValues(t, 2, changes.Load(), "a change is announced")
 			}
+		})
+	}
+}
+
+// TestLivePolicies: the policies as they are stored, whatever the watch has: those of it that are gone with their CRD stay in force, and so
+// do all while there is no CRD; what cannot be read is an error (KR-13-74).
+func TestLivePolicies(t *testing.T) {
+	created := time.Now().Truncate(time.Second)
+	stored := func(name string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": policyKind.GroupVersion().String(), "kind": policyKind.Kind,
+			"metadata": map[string]any{"name": name, "uid": name}, "spec": map[string]any{"freeze": map[string]any{},
+				"resources": []any{map[string]any{"apiGroups": []any{"shop.example.org"}, "resources": []any{"apps"}}}}}}
+	}
+	crd := func(deleting bool) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{}
+		o.SetAPIVersion("apiextensions.k8s.io/v1")
+		o.SetKind("CustomResourceDefinition")
+		o.SetName(PolicyCRD)
+		o.SetCreationTimestamp(metav1.NewTime(created.Add(-time.Hour)))
+		if deleting {
+			o.SetDeletionTimestamp(&metav1.Time{Time: created})
+		}
+		return o
+	}
+	for name, tc := range map[string]struct {
+		objects []*unstructured.Unstructured
+		failure error
+		want    []string
+	}{
+		"Removed":     {objects: []*unstructured.Unstructured{crd(false), stored("new")}, want: []string{"new"}},
+		"CRDDeleting": {objects: []*unstructured.Unstructured{crd(true)}, want: []string{"known"}},
+		"CRDGone":     {failure: kerrors.NewNotFound(policyResource.GroupResource(), ""), want: []string{"known"}},
+		"Unreadable":  {failure: context.DeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+				map[schema.GroupVersionResource]string{policyResource: "KausalityList", crdResource: "CustomResourceDefinitionList"})
+			for _, o := range tc.objects {
+				resource := crdResource
+				if o.GetKind() == policyKind.Kind {
+					resource = policyResource
+				}
+				require.NoError(t, client.Tracker().Create(resource, o, ""))
+			}
+			client.PrependReactor("list", policyResource.Resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+				return tc.failure != nil, nil, tc.failure
+			})
+			p, err := NewPolicies(client)
+			require.NoError(t, err)
+			known := policyOf(stored("known"))
+			known.k.CreationTimestamp = metav1.NewTime(created)
+			p.learn(known)
+			set, err := p.Live(t.Context())
+			if tc.want == nil {
+				require.ErrorIs(t, err, tc.failure)
+				return
+			}
+			require.NoError(t, err)
+			assert.ElementsMatch(t, tc.want, slices.Collect(maps.Keys(set.Frozen())))
+			assert.Len(t, p.Set().Frozen(), 1, "what the watch has is not changed")
 		})
 	}
 }

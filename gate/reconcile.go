@@ -93,7 +93,7 @@ func (c *Controller) gating(ctx context.Context, o *cluster.Object) (gating.Mana
 // decide about a gate, after the claims of its last opening are finished. Where
 // the cache does not suffice, it decides again on holders that are read live
 // (KR-05-20), and before it opens one: a freeze may be newer than the watch of a
-// holder (KR-13-24). g is what f decided about in the end.
+// holder (KR-13-24), or that of policies (KR-13-74). g is what f decided about in the end.
 func (c *Controller) decide(ctx context.Context, o *cluster.Object, g *gating.Managed, f func(gating.Managed) gating.Decision) (gating.Decision, error) {
 	if err := c.finish(ctx, o, g.Holders); err != nil {
 		return gating.Decision{}, err
@@ -110,7 +110,24 @@ func (c *Controller) decide(ctx context.Context, o *cluster.Object, g *gating.Ma
 	if err := c.finish(ctx, o, g.Holders); err != nil {
 		return d, err
 	}
-	return f(*g), nil
+	if d = f(*g); d.Action != gating.ActionOpen {
+		return d, nil
+	}
+	if err := c.refresh(ctx, g); err != nil {
+		return d, err
+	}
+	if d = f(*g); d.Action == gating.ActionNone && (d.Again == 0 || d.Again > cluster.FreshFor) {
+		d.Again = cluster.FreshFor // what was read may be older than what the watch has
+	}
+	return d, nil
+}
+
+// refresh the policies by which a gate is decided about: those that are stored, in place of those of the watch.
+func (c *Controller) refresh(ctx context.Context, g *gating.Managed) (err error) {
+	if err = cluster.CoverLive(ctx, c.Cluster, g.Holders); err == nil && c.Rules != nil {
+		g.Policies, err = c.Rules.Live(ctx)
+	}
+	return err
 }
 
 // awaitsTurn reports whether a decision masks an object whose turn it is not. It is

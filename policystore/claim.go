@@ -25,15 +25,15 @@ const maxClaimTries = 5
 // reads the policy again, and finds the claim of the other. An existing claim for
 // the same use is not written again.
 //
-// Where another use claimed it first, lost is the Set by which the request must
-// be decided again; nil where the claim is written. After an error it is unknown
+// Where another use claimed it first, lost is the Set, made of the one by which the request was decided, by
+// which it must be decided again; nil where the claim is written. After an error it is unknown
 // whether the rule is claimed.
-func (s *Store) Claim(ctx context.Context, e outcome.PolicyClaimEffect) (lost *allowance.Set, err error) {
+func (s *Store) Claim(ctx context.Context, e outcome.PolicyClaimEffect, by *allowance.Set) (lost *allowance.Set, err error) {
 	client, name := s.resource(e.Namespace), e.Name
 	for range maxClaimTries {
 		o, err := client.Get(ctx, name, metav1.GetOptions{})
 		if kerrors.IsNotFound(err) {
-			return s.Policies().Without(key(e)), nil
+			return by.Without(key(e)), nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("cannot read %s: %w", key(e), err)
@@ -47,7 +47,7 @@ func (s *Store) Claim(ctx context.Context, e outcome.PolicyClaimEffect) (lost *a
 		case mine != nil:
 			return nil, nil //nolint:nilnil // Nothing is lost.
 		case !free:
-			return s.Policies().WithClaims(key(e), claims), nil
+			return by.WithClaims(key(e), claims), nil
 		}
 		err = writeClaims(ctx, client, o, allowance.Claimed(claims, e.Claim))
 		if err == nil {

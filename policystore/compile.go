@@ -196,9 +196,12 @@ func statuses(rules []string, errs []allowance.RuleError) []v1alpha1.RuleStatus 
 // compile a policy of the cluster, unless its generation is compiled already:
 // claims are in the status and do not change it. The caller holds s.mu.
 func (s *Store) compile(o *unstructured.Unstructured) (*Compiled, error) {
-	known, ok := s.compiled[o.GetUID()]
+	known := s.compiled[o.GetUID()]
+	if known == nil || known.generation != o.GetGeneration() {
+		known = s.live.compiled[o.GetUID()]
+	}
 	switch {
-	case !ok || known.generation != o.GetGeneration():
+	case known == nil || known.generation != o.GetGeneration():
 		return Compile(o)
 	case known.Exception == nil:
 		return known, nil

@@ -51,6 +51,8 @@ type Store struct {
 	// leads: this replica writes the status of policies; it stays true, since a
 	// process that loses its lease ends.
 	leads atomic.Bool
+	// live policies, past the watches.
+	live live
 
 	mu sync.Mutex
 	// compiled policies by their UIDs, and uses that are not written yet.
@@ -69,6 +71,7 @@ type informer struct {
 func New(client dynamic.Interface, log logr.Logger, resources ...string) (*Store, error) {
 	s := &Store{client: client, log: log, now: clock.Now, informers: map[string]*informer{},
 		changed: make(chan struct{}, 1), recheck: make(chan struct{}, 1), compiled: map[types.UID]*Compiled{}, uses: map[use]int64{}}
+	s.live.set = cluster.NewRecent(func(ctx context.Context) (*allowance.Set, error) { return readLive(ctx, s) })
 	for _, r := range resources {
 		shared := dynamicinformer.NewFilteredDynamicInformer(client, gvr(r), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 		w := &informer{SharedIndexInformer: shared}
@@ -202,16 +205,11 @@ func (s *Store) rebuild(ctx context.Context) {
 		return
 	}
 	s.mu.Lock()
-	seen := map[types.UID]*Compiled{}
+	all := s.all()
+	seen := s.compileAll(all)
 	var stale []*unstructured.Unstructured
-	for _, o := range s.all() {
-		it, err := s.compile(o)
-		if err != nil {
-			s.log.Error(err, "cannot read a policy", "kind", o.GetKind(), "namespace", o.GetNamespace(), "name", o.GetName())
-			continue
-		}
-		seen[o.GetUID()] = it
-		if len(stale) <= maxReports && s.leads.Load() && outdated(o, it) {
+	for _, o := range all {
+		if it := seen[o.GetUID()]; it != nil && len(stale) <= maxReports && s.leads.Load() && outdated(o, it) {
 			stale = append(stale, o)
 		}
 	}
@@ -230,6 +228,20 @@ func (s *Store) rebuild(ctx context.Context) {
 		s.report(ctx, o, seen[o.GetUID()])
 	}
 	s.Recheck()
+}
+
+// compileAll compiles policies, by their UIDs, without those that cannot be read. The caller holds s.mu.
+func (s *Store) compileAll(all []*unstructured.Unstructured) map[types.UID]*Compiled {
+	seen := map[types.UID]*Compiled{}
+	for _, o := range all {
+		it, err := s.compile(o)
+		if err != nil {
+			s.log.Error(err, "cannot read a policy", "kind", o.GetKind(), "namespace", o.GetNamespace(), "name", o.GetName())
+			continue
+		}
+		seen[o.GetUID()] = it
+	}
+	return seen
 }
 
 // maxReports is how many statuses are written before the Set is built again:

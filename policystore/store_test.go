@@ -194,7 +194,7 @@ func TestClaim(t *testing.T) {
 				left--
 				return left >= 0, nil, conflict
 			})
-			lost, err := s.Claim(t.Context(), mine)
+			lost, err := s.Claim(t.Context(), mine, s.Policies())
 			if (lost != nil) != tc.lost || (err != nil) != tc.err {
 				t.Errorf("%s: lost %t, %v", tc.reason, lost != nil, err)
 			}

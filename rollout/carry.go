@@ -185,7 +185,7 @@ type answer struct {
 func (c *Controller) votes(ctx context.Context, o *object, r *run) (votes []v1alpha1.Vote, lacks string, err error) {
 	set := c.Policies()
 	if set == nil {
-		return nil, "", fmt.Errorf("the policies are not read yet")
+		return nil, "", fmt.Errorf("the policies are not read yet, or cannot be read")
 	}
 	if a := &r.lacking; a.plan != r.plan || a.policies != set {
 		if *a, err = c.changes(ctx, r, set); err != nil {

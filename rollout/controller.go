@@ -39,7 +39,7 @@ type Controller struct {
 	Client client.Client
 	// Drifts from the cache.
 	Drifts client.Reader
-	// Policies in force; nil before they are read.
+	// Policies in force; nil before they are read, and where they cannot be.
 	Policies func() *allowance.Set
 	// Namespace of the RolloutBatches of ClusterRollouts.
 	Namespace string

@@ -133,7 +133,7 @@ var Catalogue = []Metric{
 	{Name: "kausality_rollouts", Kind: Gauge, Labels: []string{"phase"}, By: byWebhook,
 		Help: "Rollouts by their phase; on the leader."},
 	{Name: "kausality_watches_late", Kind: Gauge, By: byWebhook,
-		Help: "1 while the heartbeat is late that comes over the watches, and parents are read live."},
+		Help: "1 while the heartbeat is late that comes over the watches, and parents and policies are read live."},
 	{Name: "kausality_webhook_open_to_all_clients", Kind: Gauge, By: byWebhook,
 		Help: "1 where the webhook answers clients without a certificate."},
 }

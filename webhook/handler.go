@@ -38,8 +38,10 @@ import (
 // Handler answers the AdmissionReviews of guarded resources.
 type Handler struct {
 	Evaluator *admission.Evaluator
-	Cluster   *cluster.Cluster
-	Reporter  *drift.Reporter
+	// Current returns the Evaluator of a request in a Namespace, "" for none; nil where that is always Evaluator.
+	Current  func(ctx context.Context, namespace string) (*admission.Evaluator, error)
+	Cluster  *cluster.Cluster
+	Reporter *drift.Reporter
 	// Policies whose rules are claimed and whose uses are counted; nil for none.
 	Policies *policystore.Store
 	// Kinds that policies name.
@@ -164,7 +166,10 @@ func (h *Handler) trust(req *admission.Request) {
 // decide a request and claim the approval that allows it (KR-05-33). If another request claimed it
 // first, the request is decided again on the live parent.
 func (h *Handler) decide(ctx context.Context, req *admission.Request) (admission.Decision, error) {
-	evaluator := h.Evaluator
+	evaluator, err := h.evaluator(ctx, req.Namespace)
+	if err != nil {
+		return admission.Decision{}, err
+	}
 	d, err := evaluator.Evaluate(ctx, req)
 	for i := range maxClaimTries {
 		if err != nil || !d.Allowed || d.Claim == nil && d.PolicyClaim == nil || req.DryRun {
@@ -179,7 +184,7 @@ func (h *Handler) decide(ctx context.Context, req *admission.Request) (admission
 			return d, fmt.Errorf("cannot claim a rule of %s: this process has no policy store", d.PolicyClaim.Name)
 		}
 		if d.PolicyClaim != nil {
-			lost, err := h.Policies.Claim(ctx, *d.PolicyClaim)
+			lost, err := h.Policies.Claim(ctx, *d.PolicyClaim, evaluator.Policies.Policies())
 			if err != nil || lost == nil {
 				return d, err
 			}

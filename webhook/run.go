@@ -238,7 +238,10 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, beat *cluster.
 	}
 	return &Handler{
 		Evaluator: evaluator,
-		Cluster:   c, Policies: policies, Reporter: reporter, Memory: memory, Kinds: schemas, StatusReviewed: s.StatusReviewed, Log: o.Log.WithName("admission"),
+		Current: func(ctx context.Context, namespace string) (*admission.Evaluator, error) {
+			return current(ctx, w, evaluator, policies, namespace)
+		},
+		Cluster: c, Policies: policies, Reporter: reporter, Memory: memory, Kinds: schemas, StatusReviewed: s.StatusReviewed, Log: o.Log.WithName("admission"),
 		Records: o.Records, Held: held, orphans: orphans.New(c, o.Log.WithName("orphans")), builds: of,
 		unrecognized: utilcache.NewLRUExpireCache(maxUnrecognized),
 	}, s, nil
@@ -265,7 +268,7 @@ func handlers(h *Handler, end *serving.Drain) http.Handler {
 	for path, handler := range map[string]http.Handler{
 		PathMutate:   telemetry.Incoming(review.Served(h.answer, limits, h.Log)),
 		PathPolicies: &ctrlwebhook.Admission{Handler: policystore.Validator{Kinds: h.Kinds}},
-		PathRollouts: review.Served(rollouts.Handler{Evaluator: h.Evaluator, Claims: h.Cluster.Claims, Log: h.Log}.Answer, limits, h.Log),
+		PathRollouts: review.Served(rollouts.Handler{Evaluator: h.Evaluator, Current: h.evaluator, Claims: h.Cluster.Claims, Log: h.Log}.Answer, limits, h.Log),
 		PathStatus:   review.Served(StatusHandler{h}.answer, limits, h.Log),
 	} {
 		s.Register(path, end.Handler(handler))
@@ -295,7 +298,7 @@ func (o Options) addRollouts(mgr manager.Manager, c *cluster.Cluster, h *Handler
 	if err != nil {
 		return err
 	}
-	r := &rollout.Controller{Cluster: c, Client: direct, Drifts: mgr.GetClient(), Policies: h.Policies.Policies, Namespace: o.LeaderNamespace, Records: o.Records,
+	r := &rollout.Controller{Cluster: c, Client: direct, Drifts: mgr.GetClient(), Policies: h.policies, Namespace: o.LeaderNamespace, Records: o.Records,
 		Events: mgr.GetEventRecorder(v1alpha1.ManagerWebhook), Log: o.Log.WithName("rollouts")}
 	r.Setup()
 	return mgr.Add(r)

@@ -32,6 +32,8 @@ type world struct {
 	components  map[string]bool
 	builds      *builds.Builds
 	controllers subject.Eligible
+	// policies by which one request is decided; nil for those of the watch.
+	policies *settings.Set
 }
 
 var _ admission.World = (*world)(nil)
@@ -46,7 +48,15 @@ func (w *world) Guarded(object *parent.State) bool { return w.cluster.Reviews(ob
 
 // Settings of the policy that covers an object.
 func (w *world) Settings(object parent.Ref, labels map[string]string) settings.Settings {
-	return w.cluster.Settings(object, labels)
+	return w.fresh.Settings(w.inForce(), object, labels)
+}
+
+// inForce are the Kausality policies.
+func (w *world) inForce() settings.Set {
+	if w.policies != nil {
+		return *w.policies
+	}
+	return w.cluster.Policies.Set()
 }
 
 // Removing reports whether Kausality is being removed.
@@ -54,7 +64,7 @@ func (w *world) Removing() bool { return w.cluster.Scope.Removing() }
 
 // Initialized are the condition types that policies name for a kind.
 func (w *world) Initialized(kind schema.GroupKind) []string {
-	return w.cluster.Policies.Initialized(kind)
+	return w.inForce().Initialized(kind.Group, kind.Kind)
 }
 
 // Lists of a kind.

@@ -24,8 +24,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
+
+var kausalities = v1alpha1.GroupVersion.WithResource(v1alpha1.ResourceKausalities)
 
 // lagging is the kubeconfig of an API server that sends no watch events while held
 // is locked, as one under load does. Each read that it answers is noted in reads, which may be nil.
@@ -137,6 +140,89 @@ func (s *fixture) create(kind, name string, spec map[string]any) *unstructured.U
 		object(s.name, kind, s.ns, name, spec), metav1.CreateOptions{})
 	require.NoError(s.t, err)
 	return o
+}
+
+// TestPoliciesOnAReplicaThatWatchesNothing: a new ApprovalRule, the removal of an approval by a policy, and the freeze of a Kausality policy
+// hold within five seconds on a replica whose watches are silent, and so does their end; each kind of policies is listed at most once in five seconds for
+// that, whatever is decided meanwhile (KR-13-74).
+func TestPoliciesOnAReplicaThatWatchesNothing(t *testing.T) {
+	t.Parallel()
+	var held sync.RWMutex
+	var reads answers
+	f := startFleet(t, "stale", options{replicas: 2, of: func(i int) []string {
+		if i == 0 {
+			return nil
+		}
+		return []string{"--kubeconfig=" + lagging(t, &held, &reads)}
+	}})
+	s, frozen := newFixture(t, f, "stale"), newFixture(t, f, "stale-frozen")
+	s.settled("ruled", "excepted")
+	frozen.settled("part")
+	f.proxy.pinned.Store(2)
+	// try the change of a part until it is decided, which stores nothing.
+	try := func(s *fixture, part string) (err error) {
+		wait.For(t, "a change to be decided", wait.Patience, func(context.Context) error {
+			if err = s.count(s.ctrl, part, 7, metav1.DryRunAll); unreadable(err) {
+				return err
+			}
+			return nil
+		})
+		return err
+	}
+	passes := func(s *fixture, part string) {
+		wait.For(t, "the change of "+part+" to pass", wait.Patience, func(context.Context) error { return try(s, part) })
+	}
+	exception := policy(t, "ClusterApprovalPolicy", "stale", "subjects: [{kind: User, name: "+controller+"}]\nrules: [{apiVersion: stale"+groupSuffix+
+		"/*, kind: Part, namespace: stale, name: excepted, mode: always}]")
+	write(t, clusterApprovals, exception)
+	s.annotate(map[string]any{v1alpha1.AnnotationKeyApprovePrefix + mustRefuse(t, try(s, "ruled"), "Drift"): "always"})
+	passes(s, "ruled")
+	passes(s, "excepted")
+	require.NoError(t, frozen.count(s.alice(), "part", 1))
+	wait.For(t, "the second replica to have a heartbeat", wait.Patience, func(context.Context) error {
+		if late := f.replicas[1].metric(t, "kausality_watches_late"); late != 0 {
+			return fmt.Errorf("late: %v", late)
+		}
+		return nil
+	})
+	held.Lock()
+	release := sync.OnceFunc(held.Unlock)
+	defer release()
+	wait.Pause(t, 6*time.Second) // after which what it read live may have no later change
+	write(t, approvalRules, policy(t, "ApprovalRule", "stale", "match: {namespaces: [stale]}\nrequire: [{count: 2}]"))
+	require.NoError(t, s.hans.Resource(clusterApprovals).Delete(t.Context(), exception.GetName(), metav1.DeleteOptions{}))
+	write(t, kausalities, policy(t, "Kausality", "stale", "resources: [{apiGroups: [stale"+groupSuffix+
+		`], resources: ["*"]}]`+"\nnamespaces: {names: [stale-frozen]}\nfreeze: {message: audit}"))
+	changed := time.Now()
+	for _, after := range []time.Duration{5 * time.Second, 10 * time.Second} {
+		wait.Pause(t, time.Until(changed.Add(after)))
+		for range 10 {
+			if err := try(s, "ruled"); !refused(err, "Drift") || !strings.Contains(err.Error(), " of 2 approvals") {
+				t.Fatalf("the new rule does not hold %s after it was written: %v", after, err)
+			}
+			mustRefuse(t, try(s, "excepted"), "Drift")
+			mustRefuse(t, try(frozen, "part"), "Frozen")
+		}
+	}
+	for _, kind := range slices.Concat(v1alpha1.PolicyResources(), []string{v1alpha1.ResourceKausalities}) {
+		answered := reads.since(changed, "/apis/kausality.io/v1alpha1/"+kind)
+		if len(answered) == 0 {
+			t.Errorf("the %s are never read live", kind)
+		}
+		for i := 1; i < len(answered); i++ {
+			if gap := answered[i].Sub(answered[i-1]); gap < 4*time.Second { // they are answered later than they begin
+				t.Errorf("the %s are read live after %v again", kind, gap)
+			}
+		}
+	}
+	require.NoError(t, s.hans.Resource(approvalRules).Delete(t.Context(), "stale", metav1.DeleteOptions{}))
+	require.NoError(t, s.hans.Resource(kausalities).Delete(t.Context(), "stale", metav1.DeleteOptions{}))
+	wait.Pause(t, 5*time.Second)
+	require.NoError(t, try(s, "ruled"))
+	mustRefuse(t, try(frozen, "part"), "Drift")
+	release()
+	passes(s, "ruled")
+	mustRefuse(t, try(s, "excepted"), "Drift")
 }
 
 // TestFreezeOnAReplicaThatWatchesNothing: a freeze that one replica admitted holds on another one within five seconds, and for as long

@@ -29,6 +29,8 @@ import (
 // Handler records the votes for Rollouts, and keeps others from their statuses and batches.
 type Handler struct {
 	Evaluator *admission.Evaluator
+	// Current returns the Evaluator of a request in a Namespace, "" for none, by the policies as they are now.
+	Current func(ctx context.Context, namespace string) (*admission.Evaluator, error)
 	// Claims are the keys that seal claims.
 	Claims *approval.Keys
 	Log    logr.Logger
@@ -57,7 +59,11 @@ func (h Handler) Handle(ctx context.Context, r ctrl.Request) ctrl.Response {
 	if r.Kind.Kind == v1alpha1.KindRolloutBatch || r.SubResource != "" {
 		return refuseRollout(http.StatusForbidden, "only Kausality writes how far a Rollout is; to stop a Rollout, set its spec.stop, to go on, spec.proceed")
 	}
-	set := h.Evaluator.Policies.Policies()
+	current, err := h.Current(ctx, r.Namespace)
+	if err != nil {
+		return ctrl.Errored(http.StatusInternalServerError, fmt.Errorf("kausality: %w", err))
+	}
+	set := current.Policies.Policies()
 	now, was := rolloutObject{}, rolloutObject{}
 	if err := json.Unmarshal(r.Object.Raw, &now); err != nil {
 		return ctrl.Errored(http.StatusBadRequest, fmt.Errorf("cannot decode the %s: %w", r.Kind.Kind, err))
