@@ -110,9 +110,20 @@ func driftRefusal(ev *evaluation) outcome.Refusal {
 	}
 	if holder.Unguarded {
 		r.Next = "Approvals on " + p + " do not count, since Kausality does not guard it: " +
-			"guard it by a Kausality policy, or allow the change by an ApprovalPolicy or a ClusterApprovalPolicy."
+			"guard it by a Kausality policy, or allow the change by an ApprovalPolicy or a ClusterApprovalPolicy." + unseenIntent(ev)
 	}
 	return r
+}
+
+// unseenIntent returns how to make known that the parent, which no request shows, was changed since its last recorded intent: its generation
+// is a later one, and managedFields may show no later write within the same second (KR-13-75). It is "" where that cannot be.
+func unseenIntent(ev *evaluation) string {
+	p, intent := ev.parent(), ev.view().intent
+	if !intent.Unattributed || p.Generation <= intent.Generation {
+		return ""
+	}
+	return fmt.Sprintf(" If its spec was changed on purpose since generation %d, this makes that known: kubectl annotate %s %s-",
+		intent.Generation, identity.Target(p.Ref, ev.KindOf(p)), v1alpha1.AnnotationKeyTrace)
 }
 
 // driftReport returns the report of a drift that is refused or logged.

@@ -4,11 +4,14 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -47,6 +50,33 @@ func TestApprovalsOfUnguardedParents(t *testing.T) {
 			}
 			if !strings.Contains(d.Message, "Approvals on XDatabase db do not count") {
 				t.Errorf("it does not name what to do instead: %s", d.Message)
+			}
+		})
+	}
+}
+
+// TestUnseenIntentOfUnguardedParents: where the generation of a parent that is not guarded is later than its last recorded intent, and
+// nothing shows why, the refusal names the command that makes an intent known, and the change passes after it (KR-13-75).
+func TestUnseenIntentOfUnguardedParents(t *testing.T) {
+	hop := fx.Hop(fx.Composite(), 5, "")
+	hop.Unattributed = true
+	seen := fx.Annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hop}.String())
+	for name, tc := range map[string]struct {
+		generation int64
+		named      bool
+	}{"Later": {generation: 6, named: true}, "Same": {generation: 5}} {
+		t.Run(name, func(t *testing.T) {
+			later := func(o *unstructured.Unstructured) { o.SetGeneration(tc.generation) }
+			d := decide(t, setting{xr: []fx.Mod{seen, later}}.world(), unguarded(), byCrossplane(Update, fx.Instance(), fx.Resize("l")))
+			if d.Reason != outcome.ReasonDrift {
+				t.Fatalf("want a refusal, got %s: %s", d.Reason, d.Message)
+			}
+			if got := strings.Contains(d.Message, "kubectl annotate xdatabases.example.org db kausality.io/trace-"); got != tc.named {
+				t.Errorf("named is %t: %s", got, d.Message)
+			}
+			made := fx.Annotate(v1alpha1.AnnotationKeyTrace, "")
+			if d := decide(t, setting{xr: []fx.Mod{seen, later, made}}.world(), unguarded(), byCrossplane(Update, fx.Instance(), fx.Resize("l"))); tc.named && !d.Allowed {
+				t.Errorf("it is refused after it was made known: %s", d.Message)
 			}
 		})
 	}

@@ -107,6 +107,32 @@ func TestIntent(t *testing.T) {
 	}
 }
 
+// TestIntentSoonAfterAnUnattributedHop: the time of such a hop is one of the object's own, and there is nothing to tolerate: a later entry is of
+// another write (KR-13-75).
+func TestIntentSoonAfterAnUnattributedHop(t *testing.T) {
+	fields := map[string]any{"f:spec": map[string]any{"f:size": map[string]any{}}}
+	for name, tc := range map[string]struct {
+		reason     string
+		generation int64
+		at         time.Time
+		want       int64
+	}{
+		"Later":     {reason: "another write changed it", generation: 3, at: noon.Add(2 * time.Second), want: 3},
+		"Same":      {reason: "the hop is of that write; what its controller wrote since is no intent", generation: 3, at: noon, want: 2},
+		"Unchanged": {reason: "a label, which is no change", generation: 2, at: noon.Add(2 * time.Second), want: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := xr(tc.generation, 0, entry("kubectl", "", tc.at, fields))
+			h := hop("XR", "")
+			h.Generation, h.Unattributed, h.User = 2, true, ""
+			o.SetAnnotations(map[string]string{v1alpha1.AnnotationKeyTrace: Trace{h}.String()})
+			if got, _ := Intent(parent.Sum(o, parent.RoleNone)); got.Generation != tc.want || !got.Unattributed {
+				t.Errorf("%s: want %d, got %+v", tc.reason, tc.want, got)
+			}
+		})
+	}
+}
+
 // Kinds without a generation have the time alone.
 func TestIntentWithoutGeneration(t *testing.T) {
 	h := hop("CM", "")

@@ -171,7 +171,7 @@ func Intent(s *parent.State) (hop v1alpha1.Hop, recorded bool) {
 		// An entry of managedFields has one time for all that its manager owns: a
 		// label written by the manager that wrote the spec looks like an intent.
 		since := own.Timestamp.Add(Tolerance)
-		if s.SettledOtherwise(own.Generation) {
+		if own.Unattributed || s.SettledOtherwise(own.Generation) { // an unattributed hop has the time of an entry itself (KR-13-75)
 			since = own.Timestamp.Time
 		}
 		if s.IntentTime.After(since) && !s.AsSettled(own.Generation) {
