@@ -198,10 +198,14 @@ func TestPoliciesOnAReplicaThatWatchesNothing(t *testing.T) {
 		wait.Pause(t, time.Until(changed.Add(after)))
 		for range 10 {
 			if err := try(s, "ruled"); !refused(err, "Drift") || !strings.Contains(err.Error(), " of 2 approvals") {
-				t.Fatalf("the new rule does not hold %s after it was written: %v", after, err)
+				t.Errorf("the new rule does not hold %s after it was written: %v", after, err)
 			}
-			mustRefuse(t, try(s, "excepted"), "Drift")
-			mustRefuse(t, try(frozen, "part"), "Frozen")
+			if err := try(s, "excepted"); !refused(err, "Drift") {
+				t.Errorf("a policy still approves %s after it was removed: %v", after, err)
+			}
+			if err := try(frozen, "part"); !refused(err, "Frozen") {
+				t.Errorf("the freeze of the policy does not hold %s after it was written: %v", after, err)
+			}
 		}
 	}
 	for _, kind := range slices.Concat(v1alpha1.PolicyResources(), []string{v1alpha1.ResourceKausalities}) {
