@@ -33,6 +33,9 @@ const (
 	beatCheck = 100 * time.Millisecond
 	// lateAfter is how old the last heartbeat may be while the watches are trusted.
 	lateAfter = 4 * time.Second
+	// catchUp is for how long they are not after a late heartbeat: what the others bring may come after it, and policies are
+	// compiled then.
+	catchUp = 2 * time.Second
 	// beatTimeout bounds one write of a heartbeat.
 	beatTimeout = 2 * time.Second
 	// pingAfter is for how many seconds a connection may be silent before it is pinged, pingWithin how many it has to answer.
@@ -72,6 +75,8 @@ type Heartbeat struct {
 	now       func() time.Time
 	// seen is the time in the last heartbeat that came, in nanoseconds since the epoch; 0 for none.
 	seen atomic.Int64
+	// ended is when the watches were last late until a heartbeat came, alike.
+	ended atomic.Int64
 }
 
 // NewHeartbeat returns a Heartbeat that is late until Start, and until it came. The Lease is in a namespace, and is created.
@@ -119,6 +124,9 @@ func (h *Heartbeat) came(o any) {
 	if before > h.now().Add(lateAfter).UnixNano() { // seen before the clock was corrected
 		before = 0
 	}
+	if before > 0 && h.age() > lateAfter {
+		h.ended.Store(h.now().UnixNano())
+	}
 	h.seen.Store(max(before, at.UnixNano()))
 }
 
@@ -137,7 +145,16 @@ func (h *Heartbeat) age() time.Duration {
 
 // Late reports whether the watches of this process may not show what was stored some seconds ago. nil is never late: there is no
 // heartbeat.
-func (h *Heartbeat) Late() bool { return h != nil && h.age() > lateAfter }
+func (h *Heartbeat) Late() bool {
+	if h == nil {
+		return false
+	}
+	if h.age() > lateAfter {
+		return true
+	}
+	since := h.now().Sub(time.Unix(0, h.ended.Load())) // negative where the clock was corrected
+	return since >= 0 && since < catchUp
+}
 
 // NeedLeaderElection is false: each replica has watches of its own.
 func (*Heartbeat) NeedLeaderElection() bool { return false }
