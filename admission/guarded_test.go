@@ -75,7 +75,8 @@ func TestUnseenIntentOfUnguardedParents(t *testing.T) {
 				t.Errorf("named is %t: %s", got, d.Message)
 			}
 			made := fx.Annotate(v1alpha1.AnnotationKeyTrace, "")
-			if d := decide(t, setting{xr: []fx.Mod{seen, later, made}}.world(), unguarded(), byCrossplane(Update, fx.Instance(), fx.Resize("l"))); tc.named && !d.Allowed {
+			d = decide(t, setting{xr: []fx.Mod{seen, later, made}}.world(), unguarded(), byCrossplane(Update, fx.Instance(), fx.Resize("l")))
+			if tc.named && !d.Allowed {
 				t.Errorf("it is refused after it was made known: %s", d.Message)
 			}
 		})

@@ -141,8 +141,12 @@ func (h *Handler) decideOn(ctx context.Context, r *review.Review) (admission.Dec
 	if h.Held != nil {
 		req.Held = h.Held.Held(req)
 	}
+	evaluator, err := h.evaluator(ctx, req.Namespace)
+	if err != nil {
+		return admission.Decision{}, err
+	}
 	h.trust(req)
-	d, err := h.decide(ctx, req)
+	d, err := h.decide(ctx, evaluator, req)
 	d.Annotations = h.Cluster.Claims.SealIn(cluster.Sealed(req.Ref()), d.Annotations)
 	return d, err
 }
@@ -165,11 +169,7 @@ func (h *Handler) trust(req *admission.Request) {
 
 // decide a request and claim the approval that allows it (KR-05-33). If another request claimed it
 // first, the request is decided again on the live parent.
-func (h *Handler) decide(ctx context.Context, req *admission.Request) (admission.Decision, error) {
-	evaluator, err := h.evaluator(ctx, req.Namespace)
-	if err != nil {
-		return admission.Decision{}, err
-	}
+func (h *Handler) decide(ctx context.Context, evaluator *admission.Evaluator, req *admission.Request) (admission.Decision, error) {
 	d, err := evaluator.Evaluate(ctx, req)
 	for i := range maxClaimTries {
 		if err != nil || !d.Allowed || d.Claim == nil && d.PolicyClaim == nil || req.DryRun {

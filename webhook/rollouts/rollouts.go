@@ -64,16 +64,13 @@ func (h Handler) Handle(ctx context.Context, r ctrl.Request) ctrl.Response {
 		return ctrl.Errored(http.StatusInternalServerError, fmt.Errorf("kausality: %w", err))
 	}
 	set := current.Policies.Policies()
-	now, was := rolloutObject{}, rolloutObject{}
-	if err := json.Unmarshal(r.Object.Raw, &now); err != nil {
+	now, was, err := decode(r)
+	if err != nil {
 		return ctrl.Errored(http.StatusBadRequest, fmt.Errorf("cannot decode the %s: %w", r.Kind.Kind, err))
 	}
 	asked := rollout.Review{New: r.Operation == admissionv1.Create, Incoming: now.Annotations, Spec: &now.Spec, Namespace: r.Namespace, User: user,
 		Manager: manager, Groups: set.Groups(), Now: clock.Now()}
 	if !asked.New {
-		if err := json.Unmarshal(r.OldObject.Raw, &was); err != nil {
-			return ctrl.Errored(http.StatusBadRequest, fmt.Errorf("cannot decode the %s: %w", r.Kind.Kind, err))
-		}
 		asked.Stored, asked.Was = h.Claims.Trusted(sealed(r, was.UID), was.Annotations, asked.Now), was.Spec
 		if was.Status.Plan != nil {
 			asked.Plan = was.Status.Plan.ID
@@ -101,6 +98,14 @@ func (h Handler) Handle(ctx context.Context, r ctrl.Request) ctrl.Response {
 // sealed is the Rollout of a review, whose claims are sealed.
 func sealed(r ctrl.Request, uid types.UID) approval.Sealed {
 	return approval.Sealed{Kind: schema.GroupKind{Group: r.Kind.Group, Kind: r.Kind.Kind}, Namespace: r.Namespace, Name: r.Name, UID: uid}
+}
+
+// decode the incoming and the stored object of a review; the latter is zero for a creation.
+func decode(r ctrl.Request) (now, was rolloutObject, err error) {
+	if err = json.Unmarshal(r.Object.Raw, &now); err == nil && r.Operation != admissionv1.Create {
+		err = json.Unmarshal(r.OldObject.Raw, &was)
+	}
+	return now, was, err
 }
 
 // authorize a user to approve a Rollout, or to let it go on; refusal is nil where they may.
