@@ -73,7 +73,8 @@ func TestMessages(t *testing.T) {
 					t.Errorf("%s: %q is missing from: %s", tc.reason, want, d.Message)
 				}
 			}
-			if strings.Contains(d.Message, approve) && (d.Digest.ID() == "" || d.Suggestion != approve+d.Digest.ID()+"=once" || !strings.Contains(d.Message, d.Suggestion)) {
+			if strings.Contains(d.Message, approve) && (d.Digest == "" || d.Suggestion != approve+d.Digest.ID()+"=once" ||
+				!strings.Contains(d.Message, d.Suggestion)) {
 				t.Errorf("%s: id %q, suggestion %q", tc.reason, d.Digest.ID(), d.Suggestion)
 			}
 		})
@@ -282,7 +283,8 @@ func TestReport(t *testing.T) {
 		t.Fatalf("got %+v, %s", r, d.Resolution)
 	}
 	s := r.Drift
-	if s.ID != d.Digest.ID() || s.SuggestedApproval != d.Suggestion || s.Relation != v1alpha1.RelationControllerChild || s.Parent.Name != "db" || s.Child.Name != "inst" ||
+	if s.ID != d.Digest.ID() || s.SuggestedApproval != d.Suggestion || s.Relation != v1alpha1.RelationControllerChild || s.Parent.Name != "db" ||
+		s.Child.Name != "inst" ||
 		s.Child.Resource != "instance" || s.Operation != "UPDATE" || s.User != fx.Crossplane.Name || s.Cause != "composition revision db-rev-2" {
 		t.Errorf("got %+v", s)
 	}

@@ -34,12 +34,12 @@ var errNoClaimsKey = errors.New("the key that seals claims is not read yet")
 
 // readClaimsKey waits for the key that seals claims, so that nothing is read of which it would not be known whether it counts, and then
 // follows it until the context ends. A Secret that is created anew has another key, which seals from then on.
-func (c *Cluster) readClaimsKey(ctx context.Context) error {
+func readClaimsKey(ctx context.Context, c *Cluster) error {
 	if c.ClaimsKey.Name == "" {
 		return nil
 	}
 	err := wait.PollUntilContextCancel(ctx, claimsKeyEvery, true, func(ctx context.Context) (bool, error) {
-		if err := c.useClaimsKey(ctx); err != nil {
+		if err := useClaimsKey(ctx, c); err != nil {
 			c.Log.Info("waiting for the key that seals claims", "error", err.Error())
 			return false, nil
 		}
@@ -50,14 +50,14 @@ func (c *Cluster) readClaimsKey(ctx context.Context) error {
 	}
 	c.keyed.Store(true)
 	go wait.UntilWithContext(ctx, func(ctx context.Context) {
-		if err := c.useClaimsKey(ctx); err != nil {
+		if err := useClaimsKey(ctx, c); err != nil {
 			c.Log.Info("cannot read the key that seals claims again; the one that was read seals on", "error", err.Error())
 		}
 	}, claimsKeyAgain)
 	return nil
 }
 
-func (c *Cluster) useClaimsKey(ctx context.Context) error {
+func useClaimsKey(ctx context.Context, c *Cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, claimsKeyWithin)
 	defer cancel()
 	s, err := c.Kubernetes.CoreV1().Secrets(c.ClaimsKey.Namespace).Get(ctx, c.ClaimsKey.Name, metav1.GetOptions{})
@@ -66,7 +66,8 @@ func (c *Cluster) useClaimsKey(ctx context.Context) error {
 	}
 	key := s.Data[KeyOfClaims]
 	if len(key) < MinClaimsKey {
-		return fmt.Errorf("secret %s/%s has no %s of %d bytes; delete it, so that the policy controller creates it anew", s.Namespace, s.Name, KeyOfClaims, MinClaimsKey)
+		return fmt.Errorf("secret %s/%s has no %s of %d bytes; delete it, so that the policy controller creates it anew",
+			s.Namespace, s.Name, KeyOfClaims, MinClaimsKey)
 	}
 	c.Claims.Use(key)
 	return nil

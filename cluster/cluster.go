@@ -89,7 +89,7 @@ func New(config *rest.Config) (*Cluster, error) {
 
 // Start all watches; it returns when the context ended and they did.
 func (c *Cluster) Start(ctx context.Context) error {
-	if err := c.readClaimsKey(ctx); err != nil {
+	if err := readClaimsKey(ctx, c); err != nil {
 		return nil //nolint:nilerr // The context ended.
 	}
 	var wg sync.WaitGroup

@@ -89,7 +89,7 @@ func TestRequiresPolicies(t *testing.T) {
 		policies     int
 	}{
 		"NoSelector": {reason: "an Input without policySelector requires nothing", input: enforce, capabilities: modern},
-		"First":      {reason: "first the two objects", capabilities: modern, want: &fnv1.Requirements{Resources: first},
+		"First": {reason: "first the two objects", capabilities: modern, want: &fnv1.Requirements{Resources: first},
 			note: "gives functions no required resources"},
 		"FirstOld": {reason: "a Crossplane without capabilities supports the older field", want: &fnv1.Requirements{ExtraResources: first},
 			note: "gives functions no required resources"},

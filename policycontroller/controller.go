@@ -82,9 +82,6 @@ func (c *Controller) reconcile(ctx context.Context) (reconcile.Result, error) {
 		return reconcile.Result{}, fmt.Errorf("cannot list policies: %w", err)
 	}
 	set, faults := c.understand(list)
-	if err := c.claimsKey(ctx); err != nil {
-		return reconcile.Result{}, err
-	}
 	rotation, err := c.rotate(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -239,10 +236,11 @@ func (c *Controller) write(ctx context.Context, scopes []settings.Scope, retaine
 func (c *Controller) crossplaneReads(ctx context.Context) (string, error) {
 	role := partial(rbacv1.SchemeGroupVersion.WithKind("ClusterRole"))
 	err := c.Cached.Get(ctx, client.ObjectKey{Name: manifests.RoleCrossplane}, role)
+	there := err == nil
 	switch {
 	case client.IgnoreNotFound(err) != nil:
 		return "", fmt.Errorf("cannot read ClusterRole %s: %w", manifests.RoleCrossplane, err)
-	case err != nil || role.DeletionTimestamp != nil || role.Labels[manifests.LabelCrossplane] != "true":
+	case !there || role.DeletionTimestamp != nil || role.Labels[manifests.LabelCrossplane] != "true":
 		return v1alpha1.CrossplaneReadsNone, nil
 	}
 	return v1alpha1.CrossplaneReadsAll, nil

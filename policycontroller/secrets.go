@@ -36,9 +36,9 @@ type renewal struct {
 	finish func(context.Context) error
 }
 
-// claimsKey creates the key that seals claims where there is none. Its loss is that of all votes and approvals that wait (KR-13-69), so that
+// createClaimsKey creates the key that seals claims where there is none. Its loss is that of all votes and approvals that wait (KR-13-69), so that
 // it is never replaced.
-func (c *Controller) claimsKey(ctx context.Context) error {
+func createClaimsKey(ctx context.Context, c *Controller) error {
 	if c.ClaimsKeySecret == "" {
 		return nil
 	}
@@ -53,8 +53,11 @@ func (c *Controller) claimsKey(ctx context.Context) error {
 	return c.store(ctx, s, corev1.SecretTypeOpaque, map[string][]byte{cluster.KeyOfClaims: key})
 }
 
-// rotate the certificates as far as may be before the bundle is known.
+// rotate the certificates as far as may be before the bundle is known, and create the key of claims.
 func (c *Controller) rotate(ctx context.Context) (renewal, error) {
+	if err := createClaimsKey(ctx, c); err != nil {
+		return renewal{}, err
+	}
 	serving, err := c.secret(ctx, c.CertSecret)
 	if err != nil {
 		return renewal{}, err

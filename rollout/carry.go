@@ -192,7 +192,8 @@ func (c *Controller) votes(ctx context.Context, o *object, r *run) (votes []v1al
 			return nil, "", err
 		}
 	}
-	votes, lacks = rollout.Votes(c.Cluster.Claims.Trusted(o.sealed(), o.GetAnnotations(), clock.Now()), o.status.Plan.ID, clock.Now(), func(votes []v1alpha1.Vote) (string, bool) {
+	annotations := c.Cluster.Claims.Trusted(o.sealed(), o.GetAnnotations(), clock.Now())
+	votes, lacks = rollout.Votes(annotations, o.status.Plan.ID, clock.Now(), func(votes []v1alpha1.Vote) (string, bool) {
 		return rollout.Lacks(set, r.lacking.changes, r.lacking.authors, votes, clock.Now())
 	})
 	return votes, lacks, nil

@@ -73,7 +73,7 @@ func (h *Handler) approve(ctx context.Context, req *admission.Request, d admissi
 		return
 	}
 	if err == nil {
-		err = h.give(ctx, a)
+		err = give(ctx, h, a)
 	}
 	if err != nil {
 		h.Log.Error(err, "cannot write the approval of a policy", "on", identity.Describe(a.Holder))
@@ -81,7 +81,7 @@ func (h *Handler) approve(ctx context.Context, req *admission.Request, d admissi
 }
 
 // give an approval on behalf of a policy, with the claim that shows that Kausality gave it (KR-13-69).
-func (h *Handler) give(ctx context.Context, a *outcome.ApproveEffect) error {
+func give(ctx context.Context, h *Handler, a *outcome.ApproveEffect) error {
 	o, err := h.Cluster.States.Get(ctx, a.Holder, true)
 	if err != nil {
 		return err

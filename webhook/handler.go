@@ -145,14 +145,14 @@ func (h *Handler) decideOn(ctx context.Context, r *review.Review) (admission.Dec
 	if err != nil {
 		return admission.Decision{}, err
 	}
-	h.trust(req)
+	trust(h, req)
 	d, err := h.decide(ctx, evaluator, req)
 	d.Annotations = h.Cluster.Claims.SealIn(cluster.Sealed(req.Ref()), d.Annotations)
 	return d, err
 }
 
 // trust the claims of the stored object that count (KR-13-69).
-func (h *Handler) trust(req *admission.Request) {
+func trust(h *Handler, req *admission.Request) {
 	if req.OldObject == nil {
 		return
 	}

@@ -169,7 +169,8 @@ func (o Options) serve(mgr manager.Manager, h *Handler, end *serving.Drain) erro
 func (o Options) clients(mgr manager.Manager) (*serving.ClientCA, error) {
 	if o.ClientCAFile == "" {
 		openToAll.Set(1)
-		o.Log.Info("the webhook answers every client that reaches its port; set --client-ca-file, or restrict the port by a NetworkPolicy with the addresses of the API servers")
+		o.Log.Info("the webhook answers every client that reaches its port; set --client-ca-file, or restrict the port by a NetworkPolicy " +
+			"with the addresses of the API servers")
 		return nil, nil //nolint:nilnil // No authority is no restriction, and no error.
 	}
 	clients, err := serving.NewClientCA(o.ClientCAFile)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/allowance/expression"
 	"github.com/kausality-io/function-kausality/admission/change"
-	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -25,16 +24,17 @@ type Change struct {
 	Verbs []v1alpha1.Verb
 	// Changes of fields; a creation or deletion changes all.
 	Changes []change.Change
+	// Creates: an external resource that does not exist is created.
+	Creates bool
 }
 
 // changesAll reports whether the change may be one of every field: a creation, a deletion, or one of an external resource of which no field is
 // known. A system whose verbs may create and update, as that of Argo CD, changes the fields that it shows.
 func (c *Change) changesAll() bool {
-	if slices.Equal(c.Verbs, []v1alpha1.Verb{v1alpha1.VerbUpdate}) && (c.Relation != v1alpha1.RelationExternal || len(c.Changes) > 0) {
-		return false
+	if c.Relation != v1alpha1.RelationExternal {
+		return !slices.Equal(c.Verbs, []v1alpha1.Verb{v1alpha1.VerbUpdate})
 	}
-	return c.Relation != v1alpha1.RelationExternal || len(c.Changes) == 0 || slices.Contains(c.Verbs, v1alpha1.VerbDelete) ||
-		slices.ContainsFunc(c.Changes, func(f change.Change) bool { return f.Path == external.Exists })
+	return c.Creates || len(c.Changes) == 0 || slices.Contains(c.Verbs, v1alpha1.VerbDelete)
 }
 
 // appliesTo returns the value of appliesTo that a rule must have to match the change.

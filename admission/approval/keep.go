@@ -35,34 +35,11 @@ func Admit(annotations map[string]string, generation, intent int64, now time.Tim
 	claims := set.Claims.withdrawn(set.Approvals, intent, now)
 	stale := map[string]bool{}
 	for _, e := range set.Approvals {
-		lasting := e.Mode == v1alpha1.ApprovalAlways
-		if lasting && e.Expiry == nil {
+		if e.Mode == v1alpha1.ApprovalAlways && e.Expiry == nil {
 			continue
 		}
-		c := claims.Of(e.Content)
-		if c == nil || ballot.gives(e, *c, known) {
-			next := ballot.cast(e, arrival(e, generation, oldest(e), now))
-			next.Bound = known.bound(e.Digest)
-			claims = claims.put(next)
-			continue
-		}
-		if collecting(*c) {
-			next := ballot.cast(e, *c)
-			if ballot.adds(e) {
-				next.Bound = cmp.Or(next.Bound, known.bound(e.Digest))
-			}
-			claims = claims.put(next)
-			c = claims.Of(e.Content)
-		}
-		if c.State == v1alpha1.ClaimOpen && (!lasting && c.Generation < oldest(e) || Ended(e.Expiry, now)) {
-			next := *c
-			next.State, next.At = v1alpha1.ClaimPruned, Stamp(now)
-			claims = claims.put(next)
-			stale[e.Content] = true
-		}
-		if c.State == v1alpha1.ClaimUnreviewed { // the same annotation is a change again
-			stale[e.Content] = true
-		}
+		next, ended := ballot.next(e, claims.Of(e.Content), known, arrival(e, generation, oldest(e), now), oldest(e), now)
+		claims, stale[e.Content] = claims.put(next), ended
 	}
 	claims = slices.DeleteFunc(claims, func(c v1alpha1.Claim) bool { return c.State == v1alpha1.ClaimUnreviewed })
 	for _, e := range set.Withdrawn {
@@ -79,6 +56,28 @@ func Admit(annotations map[string]string, generation, intent int64, now time.Tim
 		edits[v1alpha1.AnnotationKeyClaims] = &value
 	}
 	return edits
+}
+
+// next returns the claim of an approval after the write; ended is true where the approval is removed. fresh is the claim of one that is
+// given by the write.
+func (b *Ballot) next(e Entry, had *v1alpha1.Claim, known Lookup, fresh v1alpha1.Claim, oldest int64, now time.Time) (next v1alpha1.Claim, ended bool) {
+	if had == nil || b.gives(e, *had, known) {
+		next = b.cast(e, fresh)
+		next.Bound = known.bound(e.Digest)
+		return next, false
+	}
+	next = *had
+	if collecting(next) {
+		next = b.cast(e, next)
+		if b.adds(e) {
+			next.Bound = cmp.Or(next.Bound, known.bound(e.Digest))
+		}
+	}
+	if next.State == v1alpha1.ClaimOpen && (e.Mode != v1alpha1.ApprovalAlways && next.Generation < oldest || Ended(e.Expiry, now)) {
+		next.State, next.At = v1alpha1.ClaimPruned, Stamp(now)
+		return next, true
+	}
+	return next, next.State == v1alpha1.ClaimUnreviewed // the same annotation is a change again
 }
 
 // Known is what is known of the differences under an id, on the object on which they are approved.

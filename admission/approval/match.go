@@ -68,7 +68,7 @@ func (s Set) Approved(q Query) (Match, bool) {
 	var fresh *Match
 	for _, once := range []bool{false, true} {
 		for _, e := range s.Approvals {
-			if (e.Mode == v1alpha1.ApprovalOnce) != once || !s.fits(e, q) || !s.valid(e, q) || s.lacks(e, q) != "" {
+			if (e.Mode == v1alpha1.ApprovalOnce) != once || !fits(s, e, q) || !s.valid(e, q) || s.lacks(e, q) != "" {
 				continue
 			}
 			if !once {
@@ -96,7 +96,7 @@ func (s Set) Exact() bool {
 
 // Spent returns an approval that would fit, were it not used up or stale.
 func (s Set) Spent(q Query) (Entry, bool) {
-	return first(s.Approvals, func(e Entry) bool { return s.fits(e, q) })
+	return first(s.Approvals, func(e Entry) bool { return fits(s, e, q) })
 }
 
 // WhySpent returns what is the matter with an approval that Spent returned, as the end of a clause about it.
@@ -126,7 +126,7 @@ func (s Set) votes(q Query) []v1alpha1.Vote {
 	var out []v1alpha1.Vote
 	for _, e := range s.Approvals {
 		c := s.Claims.Of(e.Content)
-		if c == nil || c.Spent() || e.Digest == "" || e.Mode == v1alpha1.ApprovalAlways || !s.fits(e, q) || !s.valid(e, q) {
+		if c == nil || c.Spent() || e.Digest == "" || e.Mode == v1alpha1.ApprovalAlways || !fits(s, e, q) || !s.valid(e, q) {
 			continue
 		}
 		for _, v := range c.By {
@@ -231,9 +231,9 @@ func (s Set) valid(e Entry, q Query) bool {
 
 // fits reports whether an approval is about the child and the difference. A digest
 // identifies a difference, so that the child need not be named with it (KR-05-30, KR-05-31).
-func (s Set) fits(e Entry, q Query) bool {
+func fits(s Set, e Entry, q Query) bool {
 	a := e.Approval
-	if a.Digest != "" && !s.names(e, q.Digests) || a.Digest == "" && q.Exact {
+	if a.Digest != "" && !names(s, e, q.Digests) || a.Digest == "" && q.Exact {
 		return false
 	}
 	if a.Digest != "" && a.Kind == "" {
@@ -250,7 +250,7 @@ func (s Set) fits(e Entry, q Query) bool {
 
 // names reports whether an entry names one of the digests. An id is about the difference alone that was known under it when the
 // approval was given (KR-13-68). A query that knows no more than an id asks about that.
-func (s Set) names(e Entry, digests []change.Digest) bool {
+func names(s Set, e Entry, digests []change.Digest) bool {
 	bound := ""
 	if c := s.Claims.Of(e.Content); c != nil {
 		bound = c.Bound

@@ -164,13 +164,7 @@ func (k *Keys) Trusted(o Sealed, annotations map[string]string, now time.Time) m
 	if proven {
 		claims = ParseClaims(stored)
 	}
-	var unknown Claims
-	for _, e := range Parse(annotations).Approvals {
-		if e.Key == "" || e.Mode == v1alpha1.ApprovalAlways && e.Expiry == nil || claims.Of(e.Content) != nil {
-			continue
-		}
-		unknown = append(unknown, v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimUnreviewed, At: Stamp(now), Digest: e.Digest})
-	}
+	unknown := unreviewed(claims, Parse(annotations).Approvals, now)
 	value := unknown.String()
 	switch {
 	case proven && len(unknown) == 0:
@@ -180,6 +174,17 @@ func (k *Keys) Trusted(o Sealed, annotations map[string]string, now time.Time) m
 	}
 	out := maps.Clone(annotations)
 	out[v1alpha1.AnnotationKeyClaims] = value
+	return out
+}
+
+// unreviewed returns claims of the written approvals that others do not know.
+func unreviewed(c Claims, written []Entry, now time.Time) (out Claims) {
+	for _, e := range written {
+		if e.Key == "" || e.Mode == v1alpha1.ApprovalAlways && e.Expiry == nil || c.Of(e.Content) != nil {
+			continue
+		}
+		out = append(out, v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimUnreviewed, At: Stamp(now), Digest: e.Digest})
+	}
 	return out
 }
 

@@ -69,22 +69,27 @@ func (b *Ballot) Refused(annotations map[string]string, known Lookup) (why, next
 		if e.Digest == "" || !b.adds(e) {
 			continue
 		}
-		c := set.Claims.Of(e.Content)
-		if c == nil {
-			c = &v1alpha1.Claim{}
+		c := v1alpha1.Claim{}
+		if had := set.Claims.Of(e.Content); had != nil {
+			c = *had
 		}
 		if why := known.ambiguous(e.Digest, c.Bound); why != "" {
 			return why, "To approve one of them, write its digest in an entry of " + v1alpha1.AnnotationKeyApprovals + "."
 		}
-		switch is := known.is(e.Digest); {
-		case !b.stores(e):
-		case !c.Votes:
+		switch is, stores := known.is(e.Digest), b.stores(e); {
+		case stores && !c.Votes:
 			open[is]++
 			adds[is] = true
-		case len(c.By) >= v1alpha1.MaxVotes:
+		case stores && len(c.By) >= v1alpha1.MaxVotes:
 			return fmt.Sprintf("%d users approved difference %s already", len(c.By), e.Digest), nextVotes
 		}
 	}
+	return full(open, adds)
+}
+
+// full returns the reason why there is no room for votes, and what to do next, by how many differences wait for votes, and for which this
+// write adds one: those that are known, and others.
+func full(open map[bool]int, adds map[bool]bool) (why, next string) {
 	switch {
 	case adds[true] && open[true] > v1alpha1.MaxVoted:
 		return fmt.Sprintf("votes for %d other differences wait on it", v1alpha1.MaxVoted), nextVotes

@@ -319,7 +319,8 @@ func TestApproveAgain(t *testing.T) {
 			}
 		})
 	}
-	pending := Claims{{Content: content(v1alpha1.Approval{Digest: difference, Mode: v1alpha1.ApprovalOnce}, nil), ID: "0123456789ab", State: v1alpha1.ClaimPending}}
+	first := content(v1alpha1.Approval{Digest: difference, Mode: v1alpha1.ApprovalOnce}, nil)
+	pending := Claims{{Content: first, ID: "0123456789ab", State: v1alpha1.ClaimPending}}
 	for _, tc := range []struct {
 		claims Claims
 		want   string

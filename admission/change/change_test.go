@@ -226,7 +226,9 @@ func TestIsID(t *testing.T) {
 // TestID covers KR-10-02.
 func TestID(t *testing.T) {
 	p, c := Identity{Kind: "X", Name: "p"}, Identity{Kind: "Y", Name: "c"}
-	id := func(changes ...Change) string { return DigestOf(v1alpha1.RelationControllerChild, "UPDATE", p, c, changes).ID() }
+	id := func(changes ...Change) string {
+		return DigestOf(v1alpha1.RelationControllerChild, "UPDATE", p, c, changes).ID()
+	}
 	base := id(Change{Path: "spec.a", Verb: Mutate, Old: object{"x": int64(1), "y": int64(2)}, New: int64(3)})
 	if !IsID(base) {
 		t.Fatalf("want %d hex digits, got %q", IDLength, base)

@@ -173,7 +173,7 @@ func (g Managed) rules(verbs []v1alpha1.Verb) allowance.Rules {
 		return nil
 	}
 	c := ExternalChange(g.MR, verbs)
-	c.Changes, c.NamespaceLabels = g.Difference, g.covering().Namespace.Labels
+	c.Changes, c.Creates, c.NamespaceLabels = g.Difference, g.Gone, g.covering().Namespace.Labels
 	return g.Policies.Matching(&c)
 }
 

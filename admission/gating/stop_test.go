@@ -48,7 +48,8 @@ func TestDecideStopped(t *testing.T) {
 		"RejectedOther":   {reason: "of another MR", stop: reject(`"name":"other"`), want: ActionOpen},
 		"RejectedEarlier": {reason: "for earlier intents only", stop: reject(`"name":"inst","generation":4`), want: ActionOpen},
 	}
-	for what, id := range map[string]string{"Drift": drift, "Deletion": identity.DeletionDigest(xr, mr).ID(), "Whole": identity.WholeOf(xr, []*parent.State{mr}).Digest.ID()} {
+	deletion, whole := identity.DeletionDigest(xr, mr).ID(), identity.WholeOf(xr, []*parent.State{mr}).Digest.ID()
+	for what, id := range map[string]string{"Drift": drift, "Deletion": deletion, "Whole": whole} {
 		for name, tc := range cases {
 			t.Run(what+"/"+name, func(t *testing.T) {
 				above, below := fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "once")), drifted
@@ -104,7 +105,8 @@ func TestDecideSuspended(t *testing.T) {
 	drifted := fx.With(fx.Instance(), fx.Synced, fx.Ready, fx.Tampered)
 	mr, xr := parent.Sum(drifted, parent.RoleManaged), parent.Sum(fx.Composite(), parent.RoleComposite)
 	drift := decideGate(t, gatingOf(drifted, fx.Composite())).Drift.ID
-	for what, id := range map[string]string{"Drift": drift, "Deletion": identity.DeletionDigest(xr, mr).ID(), "Whole": identity.WholeOf(xr, []*parent.State{mr}).Digest.ID()} {
+	deletion, whole := identity.DeletionDigest(xr, mr).ID(), identity.WholeOf(xr, []*parent.State{mr}).Digest.ID()
+	for what, id := range map[string]string{"Drift": drift, "Deletion": deletion, "Whole": whole} {
 		above := fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "once"))
 		g := gatingOf(drifted, above)
 		if d := decideGate(t, g); d.Action != ActionOpen {

@@ -473,7 +473,8 @@ func TestGivenOnce(t *testing.T) {
 	if refused != "" || len(claims) != 1 || !claims[0].Votes || claims[0].Generation != 3 || claims[0].By[0].User != "anna" {
 		t.Fatalf("got %+v, %s", claims, refused)
 	}
-	match, ok := approval.Parse(map[string]string{v1alpha1.AnnotationKeyClaims: claims.String()}).Approved(approval.Query{Digests: []change.Digest{change.Digest(a.Digest)},
+	given := approval.Parse(map[string]string{v1alpha1.AnnotationKeyClaims: claims.String()})
+	match, ok := given.Approved(approval.Query{Digests: []change.Digest{change.Digest(a.Digest)},
 		Intent: 3})
 	if !ok || match.Entry.Mode != v1alpha1.ApprovalOnce {
 		t.Errorf("the difference is not approved: %+v", match)
