@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -45,7 +46,13 @@ func asFunction(r *Request) *Request {
 	return &out
 }
 
-// TestHeldMixedCauses covers KR-05-62, KR-05-63, KR-05-64: what the webhook answers to a write that has what was
+// granted is an allowance for the region that the intent of a generation of the composite granted.
+func granted(generation int) fx.Mod {
+	return fx.Annotate(v1alpha1.AnnotationKeyAllowances, fmt.Sprintf(
+		`[{"kind":"Instance","relation":"ControllerChild","verbs":["Update"],"mutations":[{"jsonPath":"spec.forProvider.region"}],"generation":%d}]`, generation))
+}
+
+// TestHeldMixedCauses covers KR-05-62, KR-05-63, KR-05-64, KR-05-68: what the webhook answers to a write that has what was
 // held before an intent.
 func TestHeldMixedCauses(t *testing.T) {
 	held, id := refusedRegion(t)
@@ -90,6 +97,10 @@ func TestHeldMixedCauses(t *testing.T) {
 			passes: []string{"spec.forProvider.region", "spec.forProvider.size"}},
 		"ApprovedAlone": {reason: "by its id", mods: []fx.Mod{region("us")}, xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "always")},
 			want: outcome.ReasonApproved, passes: []string{"spec.forProvider.region"}},
+		"Requested": {reason: "an intent since then has granted an allowance for it (KR-05-68)", mods: mixed, xr: []fx.Mod{granted(6)},
+			want: outcome.ReasonExpected, passes: []string{"spec.forProvider.region", "spec.forProvider.size"}},
+		"RequestedBefore": {reason: "the allowance is of the intent after which it was held", mods: mixed, xr: []fx.Mod{granted(5)},
+			want: outcome.ReasonExpected, kept: true, passes: []string{"spec.forProvider.size"}},
 		"Log": {reason: "all of it passes", mods: mixed, log: true, want: outcome.ReasonDriftLogged, text: "drift: ",
 			passes: []string{"spec.forProvider.region", "spec.forProvider.size"}},
 		"LogAlone": {reason: "all of it passes", mods: []fx.Mod{region("us")}, log: true, want: outcome.ReasonDriftLogged,

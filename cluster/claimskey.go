@@ -33,7 +33,7 @@ type ClaimsKey struct{ Namespace, Name string }
 var errNoClaimsKey = errors.New("the key that seals claims is not read yet")
 
 // readClaimsKey waits for the key that seals claims, so that nothing is read of which it would not be known whether it counts, and then
-// follows it until the context ends. A Secret that is created anew has another key, which seals from then on.
+// follows it until the context ends. A Secret that is re-created has another key, which seals from then on.
 func readClaimsKey(ctx context.Context, c *Cluster) error {
 	if c.ClaimsKey.Name == "" {
 		return nil
@@ -66,7 +66,7 @@ func useClaimsKey(ctx context.Context, c *Cluster) error {
 	}
 	key := s.Data[KeyOfClaims]
 	if len(key) < MinClaimsKey {
-		return fmt.Errorf("secret %s/%s has no %s of %d bytes; delete it, so that the policy controller creates it anew",
+		return fmt.Errorf("secret %s/%s has no %s of %d bytes; delete it, so that the policy controller re-creates it",
 			s.Namespace, s.Name, KeyOfClaims, MinClaimsKey)
 	}
 	c.Claims.Use(key)

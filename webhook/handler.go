@@ -18,6 +18,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/outcome"
@@ -147,8 +148,16 @@ func (h *Handler) decideOn(ctx context.Context, r *review.Review) (admission.Dec
 	}
 	trust(h, req)
 	d, err := h.decide(ctx, evaluator, req)
-	d.Annotations = h.Cluster.Claims.SealIn(cluster.Sealed(req.Ref()), d.Annotations)
+	d.Annotations = claimsKeys(h).SealIn(cluster.Sealed(req.Ref()), d.Annotations)
 	return d, err
+}
+
+// claimsKeys are the keys that seal claims; none without a cluster.
+func claimsKeys(h *Handler) *approval.Keys {
+	if h.Cluster == nil {
+		return nil
+	}
+	return h.Cluster.Claims
 }
 
 // trust the claims of the stored object that count (KR-13-69).
@@ -157,7 +166,7 @@ func trust(h *Handler, req *admission.Request) {
 		return
 	}
 	had := req.OldObject.GetAnnotations()
-	counts := h.Cluster.Claims.Trusted(cluster.Sealed(req.Ref()), had, req.Time)
+	counts := claimsKeys(h).Trusted(cluster.Sealed(req.Ref()), had, req.Time)
 	if counts[v1alpha1.AnnotationKeyClaims] == had[v1alpha1.AnnotationKeyClaims] {
 		return
 	}

@@ -269,7 +269,7 @@ func handlers(h *Handler, end *serving.Drain) http.Handler {
 	for path, handler := range map[string]http.Handler{
 		PathMutate:   telemetry.Incoming(review.Served(h.answer, limits, h.Log)),
 		PathPolicies: &ctrlwebhook.Admission{Handler: policystore.Validator{Kinds: h.Kinds}},
-		PathRollouts: review.Served(rollouts.Handler{Evaluator: h.Evaluator, Current: h.evaluator, Claims: h.Cluster.Claims, Log: h.Log}.Answer, limits, h.Log),
+		PathRollouts: review.Served(rollouts.Handler{Evaluator: h.Evaluator, Current: h.evaluator, Claims: claimsKeys(h), Log: h.Log}.Answer, limits, h.Log),
 		PathStatus:   review.Served(StatusHandler{h}.answer, limits, h.Log),
 	} {
 		s.Register(path, end.Handler(handler))

@@ -102,7 +102,7 @@ func (s Set) Spent(q Query) (Entry, bool) {
 // WhySpent returns what is the matter with an approval that Spent returned, as the end of a clause about it.
 func (s Set) WhySpent(e Entry) string {
 	if c := s.Claims.Of(e.Content); c != nil && c.State == v1alpha1.ClaimUnreviewed {
-		return "was written while no webhook reviewed it, and counts for nothing"
+		return "was written while no webhook reviewed it, and is ignored"
 	}
 	return "is used up or out of date"
 }
@@ -249,7 +249,7 @@ func fits(s Set, e Entry, q Query) bool {
 }
 
 // names reports whether an entry names one of the digests. An id is about the difference alone that was known under it when the
-// approval was given (KR-13-68). A query that knows no more than an id asks about that.
+// approval was given (KR-13-68). A query that knows no more than an id is about that.
 func names(s Set, e Entry, digests []change.Digest) bool {
 	bound := ""
 	if c := s.Claims.Of(e.Content); c != nil {

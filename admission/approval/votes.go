@@ -127,9 +127,9 @@ func collecting(c v1alpha1.Claim) bool {
 	return c.State == v1alpha1.ClaimOpen || c.State == v1alpha1.ClaimPending && c.Relation == v1alpha1.RelationExternal
 }
 
-// gives reports whether the write gives an approval anew that counts no more. A person so approves a difference that occurs again, after its
+// gives reports whether the write gives an approval again that no longer counts. A person so approves a difference that occurs again, after its
 // approval was used or has become outdated: a machine that writes the same approval again may do so for ever, and approves
-// nothing by it (KR-05-35). An approval that was not reviewed when it was written is given by whoever writes it again (KR-13-69).
+// nothing by it (KR-05-35). An approval that was not reviewed when it was written is given by any user who writes it again (KR-13-69).
 func (b *Ballot) gives(e Entry, c v1alpha1.Claim, known Lookup) bool {
 	switch {
 	case b == nil || b.Vote.User == "" || !c.Spent() || !b.adds(e):

@@ -136,7 +136,7 @@ func TestVotes(t *testing.T) {
 	}
 }
 
-// The annotation is removed once its vote is counted, whoever wrote it, so that the same annotation by the next user is a change
+// The annotation is removed once its vote is counted, that of a machine, too, so that the same annotation by the next user is a change
 // (KR-14-02). A machine that writes it for ever, as GitOps does, changes nothing of the object by it.
 func TestCounted(t *testing.T) {
 	const flux = "system:serviceaccount:flux:flux"
@@ -298,7 +298,7 @@ func TestApproveAgain(t *testing.T) {
 		"Person":    {reason: "a person means the occurrence that is held", person: true, held: true, value: "once", want: true},
 		"GitOps":    {reason: "GitOps writes the same for ever", held: true, value: "once"},
 		"NotHeld":   {reason: "what is not held does not occur again", person: true, value: "once"},
-		"Suggested": {reason: "the suggested command is another approval, whoever writes it", value: "suggested", want: true},
+		"Suggested": {reason: "the suggested command is another approval, also of a machine", value: "suggested", want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			used := Claims{{Content: content(v1alpha1.Approval{Digest: difference, Mode: v1alpha1.ApprovalOnce}, nil), ID: "0123456789ab",

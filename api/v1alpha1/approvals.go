@@ -84,7 +84,7 @@ const (
 	// ClaimPruned: the approval went stale; kept so that the same entry written
 	// again by GitOps is no new approval.
 	ClaimPruned ClaimState = "pruned"
-	// ClaimUnreviewed: the approval was written while no webhook reviewed the object. It counts for nothing until it is
+	// ClaimUnreviewed: the approval was written while no webhook reviewed the object. It is ignored until it is
 	// given again.
 	ClaimUnreviewed ClaimState = "unreviewed"
 	// ClaimSeal marks the last element of the list: its ID shows that Kausality wrote those before it.

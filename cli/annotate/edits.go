@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"sigs.k8s.io/yaml"
@@ -24,7 +25,7 @@ func Approve(id string, mode v1alpha1.ApprovalMode) Edit {
 			return nil, err
 		}
 		have, ok := annotations[key]
-		if ok && value == string(mode) && lasting(have) > lasting(value) {
+		if ok && value == string(mode) && lasting(have) >= lasting(value) {
 			return &have, nil
 		}
 		return &value, nil
@@ -41,8 +42,9 @@ func Vote(id, value string) Edit {
 	}
 }
 
-// lasting orders the modes by how long they are valid; -1 for other values.
-func lasting(mode string) int {
+// lasting orders values by how long their modes are valid; -1 for other values.
+func lasting(value string) int {
+	mode, _, _ := strings.Cut(value, ":")
 	return slices.Index([]string{string(v1alpha1.ApprovalOnce), string(v1alpha1.ApprovalGeneration), string(v1alpha1.ApprovalAlways)}, mode)
 }
 

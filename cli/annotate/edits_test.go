@@ -89,11 +89,11 @@ func TestEdits(t *testing.T) {
 			err:    "mode must be once, generation or always",
 		},
 		"ApproveSpent": {
-			reason: "it would have no effect",
+			reason: "the same approval would have no effect",
 			in:     annotations{keyClaims: spentClaims(t, ApproveKey(id), "once")},
 			key:    ApproveKey(id),
 			edit:   Approve(id, "once"),
-			err:    "would have no effect",
+			want:   "once: again, after generation 0",
 		},
 		"ApproveOtherMode": {
 			reason: "another mode is another approval",
