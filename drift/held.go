@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -145,7 +146,7 @@ func (r *Resolver) recordOf(ctx context.Context, p *parent.State, open map[types
 		if report == nil {
 			continue
 		}
-		if d := open[client.ObjectKeyFromObject(object(report))]; d != nil && (!d.Status.Snoozed || report.Snoozed) {
+		if d := open[client.ObjectKeyFromObject(object(report))]; d != nil && (!d.Status.Snoozed || report.Snoozed) && sameVotes(d, report) {
 			continue
 		}
 		if err := r.record(ctx, p, h, report); err != nil {
@@ -225,6 +226,11 @@ func (r *Resolver) authored(ctx context.Context, c v1alpha1.HopCause) v1alpha1.H
 		return c
 	}
 	return found
+}
+
+// sameVotes reports whether a Drift shows the votes of a report.
+func sameVotes(d *v1alpha1.Drift, r *admission.Report) bool {
+	return d.Status.Lacks == r.Lacks && equality.Semantic.DeepEqual(d.Status.Votes, r.Votes)
 }
 
 // record a report, if what the cache shows is still stored (KR-13-22).

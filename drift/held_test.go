@@ -298,3 +298,32 @@ func TestRecordHeldBoth(t *testing.T) {
 	require.NoError(t, r.Reporter.Record(t.Context(), report))
 	assert.Empty(t, get(t, c, "ns", heldID).Status.Holder)
 }
+
+// The Drift of what the function holds has the votes for it, as they are cast, and what the function knows to be missing (KR-14-12).
+func TestRecordHeldVotes(t *testing.T) {
+	f := newHeldFixture()
+	h := heldUpdate(heldID)
+	c := driftClient(t, interceptor.Funcs{})
+	r := testResolver(t, c, memoryObjects{"app": f.composite, "db": f.child}, logr.Discard())
+	r.Reporter, r.Function = started(t, Config{Client: c}), f.function()
+	vote := func(lacks, by string) *v1alpha1.Drift {
+		t.Helper()
+		h.Lacks = lacks
+		f.hold(t, v1alpha1.AnnotationKeyHeld, h)
+		f.composite.Annotations[v1alpha1.AnnotationKeyClaims] = `[{"content":"c","state":"open","at":"2026-01-02T11:00:00Z","digest":"` + heldID +
+			`","mode":"once","votes":true,"by":[` + by + `]}]`
+		for range 2 {
+			require.NoError(t, r.round(t.Context()))
+		}
+		return get(t, c, "ns", heldID)
+	}
+	const anna, bob = `{"user":"anna","at":"2026-01-02T11:00:00Z"}`, `{"user":"bob","at":"2026-01-02T11:00:00Z"}`
+	d := vote("1 of 3 approvals (anna); needs 2 more", anna)
+	assert.Equal(t, "1 of 3 approvals (anna); needs 2 more", d.Status.Lacks)
+	require.Len(t, d.Status.Votes, 1)
+	assert.Equal(t, "anna", d.Status.Votes[0].User)
+	d = vote("2 of 3 approvals (anna, bob); needs 1 more", anna+","+bob)
+	assert.Equal(t, "2 of 3 approvals (anna, bob); needs 1 more", d.Status.Lacks)
+	assert.Len(t, d.Status.Votes, 2)
+	assert.EqualValues(t, 2, d.Status.Count, "nothing is written at rest")
+}

@@ -59,6 +59,8 @@ func testVotes(t *testing.T, used string) {
 	s.stable(want)
 	if got := s.held("b"); got == nil || got.ID != id {
 		t.Errorf("with one vote of two it is not held: %+v", got)
+	} else if !strings.Contains(got.Lacks, "1 of 2 approvals (anna); needs 1 more of group dba") || !strings.Contains(condition(s), got.Lacks) {
+		t.Errorf("what it lacks is %q, in the condition: %s", got.Lacks, condition(s))
 	}
 	votes(anna + `,{"user":"bob","groups":["dba"],"at":"2026-01-01T00:00:00Z"}`)
 	s.reconcile(want)

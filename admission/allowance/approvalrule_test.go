@@ -189,6 +189,8 @@ func TestMatching(t *testing.T) {
 			{Path: "spec.forProvider.password", Verb: change.Mutate, Old: "a", New: "b", Secret: true}}}
 	deletion := *resize
 	deletion.Verbs, deletion.Changes = []v1alpha1.Verb{v1alpha1.VerbDelete}, nil
+	sync, creation, unknown := *resize, *resize, *resize
+	sync.Verbs, creation.Creates, unknown.Changes = []v1alpha1.Verb{v1alpha1.VerbCreate, v1alpha1.VerbUpdate}, true, nil
 	for name, tc := range map[string]struct {
 		match v1alpha1.ApprovalRuleMatch
 		of    *Change
@@ -196,19 +198,23 @@ func TestMatching(t *testing.T) {
 	}{
 		"Kind": {match: v1alpha1.ApprovalRuleMatch{Resources: []v1alpha1.ApprovalRuleResource{
 			{Group: "example.org", Kinds: []string{"Other", "Database"}}}}, want: true},
-		"AnyGroup":       {match: v1alpha1.ApprovalRuleMatch{Resources: []v1alpha1.ApprovalRuleResource{{Group: "*", Kinds: []string{"Database"}}}}, want: true},
-		"AnyKind":        {match: v1alpha1.ApprovalRuleMatch{Resources: []v1alpha1.ApprovalRuleResource{{Group: "example.org", Kinds: []string{"*"}}}}, want: true},
-		"OtherGroup":     {match: v1alpha1.ApprovalRuleMatch{Resources: []v1alpha1.ApprovalRuleResource{{Group: "", Kinds: []string{"Database"}}}}},
-		"Namespace":      {match: v1alpha1.ApprovalRuleMatch{Namespaces: []string{"team-*", "sh?p"}}, want: true},
-		"OtherNamespace": {match: v1alpha1.ApprovalRuleMatch{Namespaces: []string{"team-*"}}},
-		"Labels":         {match: v1alpha1.ApprovalRuleMatch{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "prod"}}}, want: true},
-		"OtherLabels":    {match: v1alpha1.ApprovalRuleMatch{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "dev"}}}},
-		"Path":           {match: v1alpha1.ApprovalRuleMatch{Paths: []string{"spec.forProvider.size"}}, want: true},
-		"OtherPath":      {match: v1alpha1.ApprovalRuleMatch{Paths: []string{"spec.forProvider.sizes"}}},
-		"PathOfDeletion": {match: v1alpha1.ApprovalRuleMatch{Paths: []string{"spec.forProvider.other"}}, of: &deletion, want: true},
-		"Verb":           {match: v1alpha1.ApprovalRuleMatch{Verbs: []v1alpha1.Verb{v1alpha1.VerbDelete}}, of: &deletion, want: true},
-		"OtherVerb":      {match: v1alpha1.ApprovalRuleMatch{Verbs: []v1alpha1.Verb{v1alpha1.VerbDelete}}},
-		"Relation":       {match: v1alpha1.ApprovalRuleMatch{Relations: []v1alpha1.Relation{v1alpha1.RelationControllerChild}}},
+		"AnyGroup":        {match: v1alpha1.ApprovalRuleMatch{Resources: []v1alpha1.ApprovalRuleResource{{Group: "*", Kinds: []string{"Database"}}}}, want: true},
+		"AnyKind":         {match: v1alpha1.ApprovalRuleMatch{Resources: []v1alpha1.ApprovalRuleResource{{Group: "example.org", Kinds: []string{"*"}}}}, want: true},
+		"OtherGroup":      {match: v1alpha1.ApprovalRuleMatch{Resources: []v1alpha1.ApprovalRuleResource{{Group: "", Kinds: []string{"Database"}}}}},
+		"Namespace":       {match: v1alpha1.ApprovalRuleMatch{Namespaces: []string{"team-*", "sh?p"}}, want: true},
+		"OtherNamespace":  {match: v1alpha1.ApprovalRuleMatch{Namespaces: []string{"team-*"}}},
+		"Labels":          {match: v1alpha1.ApprovalRuleMatch{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "prod"}}}, want: true},
+		"OtherLabels":     {match: v1alpha1.ApprovalRuleMatch{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "dev"}}}},
+		"Path":            {match: v1alpha1.ApprovalRuleMatch{Paths: []string{"spec.forProvider.size"}}, want: true},
+		"OtherPath":       {match: v1alpha1.ApprovalRuleMatch{Paths: []string{"spec.forProvider.sizes"}}},
+		"PathOfDeletion":  {match: v1alpha1.ApprovalRuleMatch{Paths: []string{"spec.forProvider.other"}}, of: &deletion, want: true},
+		"PathOfSync":      {match: v1alpha1.ApprovalRuleMatch{Paths: []string{"spec.forProvider.size"}}, of: &sync, want: true},
+		"OtherPathOfSync": {match: v1alpha1.ApprovalRuleMatch{Paths: []string{"spec.forProvider.other"}}, of: &sync},
+		"PathOfCreation":  {match: v1alpha1.ApprovalRuleMatch{Paths: []string{"spec.forProvider.other"}}, of: &creation, want: true},
+		"PathOfUnknown":   {match: v1alpha1.ApprovalRuleMatch{Paths: []string{"spec.forProvider.other"}}, of: &unknown, want: true},
+		"Verb":            {match: v1alpha1.ApprovalRuleMatch{Verbs: []v1alpha1.Verb{v1alpha1.VerbDelete}}, of: &deletion, want: true},
+		"OtherVerb":       {match: v1alpha1.ApprovalRuleMatch{Verbs: []v1alpha1.Verb{v1alpha1.VerbDelete}}},
+		"Relation":        {match: v1alpha1.ApprovalRuleMatch{Relations: []v1alpha1.Relation{v1alpha1.RelationControllerChild}}},
 		"Doubled": {match: v1alpha1.ApprovalRuleMatch{
 			CEL: "change.exists(c, c.path.startsWith('spec.forProvider.size') && int(c.new) > 2 * int(c.old))"}, want: true},
 		"Resource":     {match: v1alpha1.ApprovalRuleMatch{CEL: "resource.labels['tier'] == 'dev' || resource.name == 'carts'"}},

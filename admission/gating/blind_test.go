@@ -172,3 +172,25 @@ func TestBlindAgain(t *testing.T) {
 		t.Errorf("written again: %+v", d)
 	}
 }
+
+// Where an ApprovalRule matches, the votes are for what no field shows, by its id, which is reported once an approval requests it.
+func TestBlindVotes(t *testing.T) {
+	rule := between(t, "0 10 * * *", 8)
+	decide := func(mods ...fx.Mod) Decision {
+		g := gatingOf(blind(), fx.With(fx.Composite(), mods...))
+		g.Policies = rule
+		return decideGate(t, g)
+	}
+	if d := decide(); d.Drift != nil || d.Lacks != "" {
+		t.Errorf("nothing is requested: lacks %q, drift %v", d.Lacks, d.Drift)
+	}
+	d := decide(approving(`"apply"`, "once"))
+	if d.Action != "" || d.Drift == nil || !strings.Contains(d.Lacks, "0 of 1 approvals") || !strings.Contains(d.Why, d.Lacks) ||
+		!strings.Contains(d.Drift.SuggestedApproval, d.Drift.ID) {
+		t.Fatalf("requested without votes: %s %s, lacks %q, drift %+v", d.Action, d.Why, d.Lacks, d.Drift)
+	}
+	open := decide(votedFor(d.Drift.ID, "open", `anna","at":"2026-01-02T11:00:00Z"`))
+	if open.Action != ActionOpen || fx.Joined(open.Gate.Verbs) != "Create,Update" || open.Gate.Digest != d.Drift.ID {
+		t.Errorf("with its vote: %s %+v (%s)", open.Action, open.Gate, open.Why)
+	}
+}
