@@ -12,6 +12,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/offline"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
@@ -31,12 +32,17 @@ func (r *run) decide(ctx context.Context) {
 			continue
 		}
 		res.decided = true
-		if r.composite.State != read { // it is replaced when an approval is used
-			read = r.composite.State
-			evaluator.Parent = admission.Read(read)
-		}
+		state := r.composite.State // it is replaced when an approval is used
+		r.world.unverified = nil
 		if evaluator.Policies = guarded; res.observed != nil && !res.observed.Guarded() {
 			evaluator.Policies = unguarded
+			if state = verified(r); state != r.composite.State {
+				r.world.unverified, res.notes = state, append(res.notes, noteUnverified)
+			}
+		}
+		if state != read {
+			read = state
+			evaluator.Parent = admission.Read(read)
 		}
 		d, err := evaluator.Live(ctx, r.request(res))
 		if err != nil { // the core reads nothing but the request, which cannot fail
@@ -48,6 +54,18 @@ func (r *run) decide(ctx context.Context) {
 			r.composite.Take(d.Claim.Entry.Content)
 		}
 	}
+}
+
+// noteUnverified is about a resource for which there are votes that are not counted.
+const noteUnverified = "the votes for it do not count: no webhook guards the resource, and the function has no key to verify them (--claims-key-file)"
+
+// verified returns the composite without the votes that nothing verifies: those for a resource that no webhook guards, where the function has
+// no key (KR-13-69).
+func verified(r *run) *parent.State {
+	if r.cfg.claims != nil {
+		return r.composite.State
+	}
+	return offline.WithoutVotes(r.composite.State)
 }
 
 // request returns the request to the core for what Crossplane would do.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/fn/audit"
@@ -27,6 +28,8 @@ type Function struct {
 
 	log logging.Logger
 	now func() time.Time
+	// claims are the keys that seal claims; nil for none.
+	claims *approval.Keys
 }
 
 // Option of a Function.
@@ -35,6 +38,15 @@ type Option func(*Function)
 // WithClock makes the function read the time from a clock; the default is
 // clock.Now.
 func WithClock(now func() time.Time) Option { return func(f *Function) { f.now = now } }
+
+// WithClaimsKey makes the function count votes and used approvals by their seals. Without a key it counts them for those resources alone
+// that a webhook guards, which verifies them (KR-13-69).
+func WithClaimsKey(key []byte) Option {
+	return func(f *Function) {
+		f.claims = &approval.Keys{}
+		f.claims.Use(key)
+	}
+}
 
 // New returns the function.
 func New(log logging.Logger, options ...Option) *Function {
@@ -79,7 +91,8 @@ func (f *Function) run(ctx context.Context, log logging.Logger, req *fnv1.RunFun
 		cfg.policies.Require(req, rsp, policies.Pipeline{})
 		return rsp // without a kind nothing can be decided
 	}
-	r := newRun(cfg, f.now(), xr, req, rsp)
+	cfg.claims = f.claims
+	r := newRun(cfg, f.now(), offline.Trusted(xr, f.claims, f.now()), req, rsp)
 	cfg.policies.Require(req, rsp, policies.PipelineOf(xr.Object, r.composite.State.CompositionRevision))
 	r.grant(ctx)
 	r.decide(ctx)

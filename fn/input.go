@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
@@ -33,6 +34,8 @@ type config struct {
 	crossplane string
 	// secrets are the fields of composed resources with secret values.
 	secrets change.SecretFields
+	// claims are the keys that seal claims; nil for none.
+	claims *approval.Keys
 	// tags of AWS, and env of Terraform runs, record the cause of a change.
 	tags, env bool
 }

@@ -1,6 +1,7 @@
 package fn
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -18,29 +19,52 @@ import (
 // The function counts the votes that a webhook stores on the composite, by the same ApprovalRules (KR-14-11), also while a resource has used
 // another approval that is still written there.
 func TestVotes(t *testing.T) {
-	for name, used := range map[string]string{"Votes": "", "BesideAUsedApproval": `[{"kind":"Thing","name":"other","mode":"once"}]`} {
-		t.Run(name, func(t *testing.T) { testVotes(t, used) })
+	key := bytes.Repeat([]byte("k"), 32)
+	for name, tc := range map[string]votesCase{
+		"Votes":               {guarded: true, counts: true},
+		"BesideAUsedApproval": {guarded: true, counts: true, used: `[{"kind":"Thing","name":"other","mode":"once"}]`},
+		"Unguarded":           {}, // nothing verifies them (KR-13-69)
+		"UnguardedSealed":     {key: key, sealed: true, counts: true},
+		"UnguardedUnsealed":   {key: key},
+		"Unsealed":            {key: key, guarded: true},
+	} {
+		t.Run(name, func(t *testing.T) { testVotes(t, tc) })
 	}
 }
 
-// testVotes with approvals on the composite that its resource b has used.
-func testVotes(t *testing.T, used string) {
+type votesCase struct {
+	// used approvals on the composite, by its resource b.
+	used string
+	// guarded: a webhook guards the resource. key of the function, and whether the votes are sealed.
+	guarded bool
+	key     []byte
+	sealed  bool
+	// counts: two votes of two are enough.
+	counts bool
+}
+
+func testVotes(t *testing.T, tc votesCase) {
 	rule := resources(map[string]any{"apiVersion": "kausality.io/v1alpha1", "kind": "ApprovalRule", "metadata": map[string]any{"name": "production"},
 		"spec": map[string]any{"match": map[string]any{"namespaces": []any{"*"}}, "require": []any{
 			map[string]any{"count": int64(2), "subjects": []any{map[string]any{"kind": "Group", "name": "dba"}}}}}})
 	crd := resources(map[string]any{"kind": "CustomResourceDefinition"})
 	found := map[string]*fnv1.Resources{policies.RequirementRulesCRD: crd, policies.RequirementRules: rule}
 	s := newStage(t, following)
+	if tc.key != nil {
+		WithClaimsKey(tc.key)(s.fn)
+	}
 	s.installed(found)
 	s.annotate(v1alpha1.AnnotationKeyTrace,
 		fmt.Sprintf(`[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":1,"user":"hans","timestamp":%q}]`, t0.Format(time.RFC3339)))
 	want := desire{"b": plain("x")}
 	s.reconcile(want)
 	annotations := s.live["b"].GetAnnotations()
-	annotations[v1alpha1.AnnotationKeyUpdaters] = "0123456789abcdef" // the webhook guards it
-	for _, e := range approval.Parse(map[string]string{v1alpha1.AnnotationKeyApprovals: used}).Approvals {
+	if tc.guarded {
+		annotations[v1alpha1.AnnotationKeyUpdaters] = "0123456789abcdef"
+	}
+	for _, e := range approval.Parse(map[string]string{v1alpha1.AnnotationKeyApprovals: tc.used}).Approvals {
 		annotations[v1alpha1.AnnotationKeyUsedApprovals] = e.Content
-		s.annotate(v1alpha1.AnnotationKeyApprovals, used)
+		s.annotate(v1alpha1.AnnotationKeyApprovals, tc.used)
 	}
 	s.live["b"].SetAnnotations(annotations)
 	s.annotate(v1alpha1.AnnotationKeySettledGeneration, "1")
@@ -49,9 +73,12 @@ func testVotes(t *testing.T, used string) {
 	s.wantWrites("hold b")
 	id := strings.TrimPrefix(s.suggested()[0], v1alpha1.AnnotationKeyApprovePrefix)
 	votes := func(by string) {
-		s.annotate(v1alpha1.AnnotationKeyClaims, fmt.Sprintf(
-			`[{"content":"c","state":"open","generation":1,"at":%q,"digest":%q,"mode":"once","votes":true,"by":[%s]}]`,
-			t0.Format(time.RFC3339), id, by))
+		value := fmt.Sprintf(`[{"content":"c","state":"open","generation":1,"at":%q,"digest":%q,"mode":"once","votes":true,"by":[%s]}]`,
+			t0.Format(time.RFC3339), id, by)
+		if tc.sealed {
+			value = s.fn.claims.Seal(approval.Sealed{UID: s.xr.GetUID(), Kind: s.xr.GroupVersionKind().GroupKind(), Namespace: "shop", Name: "db"}, value)
+		}
+		s.annotate(v1alpha1.AnnotationKeyClaims, value)
 	}
 	anna := `{"user":"anna","groups":["dba"],"at":"2026-01-01T00:00:00Z"}`
 	votes(anna)
@@ -59,12 +86,17 @@ func testVotes(t *testing.T, used string) {
 	s.stable(want)
 	if got := s.held("b"); got == nil || got.ID != id {
 		t.Errorf("with one vote of two it is not held: %+v", got)
-	} else if !strings.Contains(got.Lacks, "1 of 2 approvals (anna); needs 1 more of group dba") || !strings.Contains(condition(s), got.Lacks) {
+	} else if tc.counts && !strings.Contains(got.Lacks, "1 of 2 approvals (anna); needs 1 more of group dba") || !strings.Contains(condition(s), got.Lacks) {
 		t.Errorf("what it lacks is %q, in the condition: %s", got.Lacks, condition(s))
 	}
 	votes(anna + `,{"user":"bob","groups":["dba"],"at":"2026-01-01T00:00:00Z"}`)
 	s.reconcile(want)
-	s.wantWrites("update b")
+	switch got := s.held("b"); {
+	case tc.counts:
+		s.wantWrites("update b")
+	case got == nil || !strings.Contains(got.Lacks, "0 of 2 approvals"):
+		t.Errorf("two votes that nothing shows are counted: %+v", got)
+	}
 }
 
 // Who made the revision that is the cause of a change does not approve it where a rule has notAuthors, as in the webhook: neither who changed

@@ -24,6 +24,8 @@ type world struct {
 	admission.Nothing
 
 	composite *offline.Composite
+	// unverified is the composite for a resource for which no votes count; nil for any other.
+	unverified *parent.State
 	// object is the composite as it is.
 	object map[string]any
 	// fingerprint of what composes it; "" where there is no UpgradeAllowance.
@@ -77,6 +79,9 @@ func (w *world) role(gvk schema.GroupVersionKind) parent.Role { return w.kinds[g
 
 // Parent returns the composite for every reference: it is the parent of all that it composes.
 func (w *world) Parent(context.Context, parent.Ref, bool) (*parent.State, error) {
+	if w.unverified != nil {
+		return w.unverified, nil
+	}
 	return w.composite.State, nil
 }
 

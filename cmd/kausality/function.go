@@ -11,7 +11,9 @@ import (
 	function "github.com/crossplane/function-sdk-go"
 	"github.com/spf13/cobra"
 
+	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/fn"
+	"github.com/kausality-io/function-kausality/manifests"
 )
 
 // functionFlags of the composition function, named as in function-sdk-go's
@@ -24,6 +26,8 @@ type functionFlags struct {
 	insecure    bool
 	maxRecvSize int
 	metrics     string
+
+	claimsKeyFile string
 }
 
 // flagMetrics names the address of the metrics, as with the other processes.
@@ -50,8 +54,26 @@ func functionCommand() *cobra.Command {
 		"Directory with tls.key, tls.crt and ca.crt (default $TLS_SERVER_CERTS_DIR).")
 	fl.BoolVar(&f.insecure, "insecure", false, "Run without mTLS credentials. If set, --tls-certs-dir is ignored.")
 	fl.StringVar(&f.metrics, flagMetrics, function.DefaultMetricsAddress, "HOST:PORT of the Prometheus metrics; 0 turns them off.")
+	fl.StringVar(&f.claimsKeyFile, "claims-key-file", os.Getenv("CLAIMS_KEY_FILE"),
+		"File with the key by which the function recognizes the votes and used approvals that the webhook "+
+			"recorded (default $CLAIMS_KEY_FILE). Without it they count for resources alone that a webhook guards.")
 	fl.IntVar(&f.maxRecvSize, "max-recv-message-size", 4, "Maximum size of received messages in MB.")
 	return cmd
+}
+
+// options of the function by the flags.
+func (f functionFlags) options() ([]fn.Option, error) {
+	if f.claimsKeyFile == "" {
+		return nil, nil
+	}
+	key, err := os.ReadFile(f.claimsKeyFile)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--claims-key-file: %w; mount the Secret %s there", err, manifests.SecretClaimsKey)}
+	}
+	if len(key) < cluster.MinClaimsKey {
+		return nil, usageError{fmt.Errorf("--claims-key-file: %s has %d bytes, less than the %d of a key", f.claimsKeyFile, len(key), cluster.MinClaimsKey)}
+	}
+	return []fn.Option{fn.WithClaimsKey(key)}, nil
 }
 
 // checkCerts reports a missing file before anything starts.
@@ -99,13 +121,17 @@ func (f functionFlags) run(ctx context.Context, metricsGiven bool) error {
 	if err != nil {
 		return fmt.Errorf("cannot create a logger: %w", err)
 	}
+	options, err := f.options()
+	if err != nil {
+		return err
+	}
 	metrics, err := f.metricsAddress(log, metricsGiven)
 	if err != nil {
 		return err
 	}
 	served := make(chan error, 1)
 	go func() {
-		served <- function.Serve(fn.New(log), function.Listen(f.network, f.address), function.MTLSCertificates(f.certsDir),
+		served <- function.Serve(fn.New(log, options...), function.Listen(f.network, f.address), function.MTLSCertificates(f.certsDir),
 			function.Insecure(f.insecure), function.MaxRecvMessageSize(f.maxRecvSize*1024*1024), function.WithMetricsServer(metrics))
 	}()
 	select {

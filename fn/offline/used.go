@@ -11,8 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 // account records the approvals on the composite that are used or stale, as the claims of a webhook do
@@ -44,6 +46,39 @@ func (c *Composite) account(xr *unstructured.Unstructured, observed []*Resource)
 	if value := claims.String(); len(claims) > 0 && !approval.Same(value, stored) {
 		c.Annotate(v1alpha1.AnnotationKeyClaims, value)
 	}
+}
+
+// Trusted returns a composite with the claims that count by their seal; the same object where all do, and where keys is nil.
+func Trusted(xr *unstructured.Unstructured, keys *approval.Keys, now time.Time) *unstructured.Unstructured {
+	had := xr.GetAnnotations()
+	o := approval.Sealed{Kind: xr.GroupVersionKind().GroupKind(), Namespace: xr.GetNamespace(), Name: xr.GetName(), UID: xr.GetUID()}
+	counts := keys.Trusted(o, had, now)
+	if counts[v1alpha1.AnnotationKeyClaims] == had[v1alpha1.AnnotationKeyClaims] {
+		return xr
+	}
+	out := &unstructured.Unstructured{Object: maps.Clone(xr.Object)}
+	out.Object["metadata"] = maps.Clone(ssa.Child(xr.Object, "metadata"))
+	out.SetAnnotations(counts)
+	return out
+}
+
+// WithoutVotes returns a composite without the votes in its claims; the same State where there are none.
+func WithoutVotes(s *parent.State) *parent.State {
+	stored := s.Annotations[v1alpha1.AnnotationKeyClaims]
+	if stored == "" {
+		return s
+	}
+	claims := approval.ParseClaims(stored)
+	kept := make(approval.Claims, 0, len(claims))
+	for _, c := range claims {
+		if c.By = nil; !c.Votes || c.Spent() {
+			kept = append(kept, c)
+		}
+	}
+	if value := kept.String(); value != claims.String() {
+		return Annotated(s, v1alpha1.AnnotationKeyClaims, value)
+	}
+	return s
 }
 
 // heldSince returns the times of the intents after which differences were first held, by their ids:

@@ -169,7 +169,7 @@ func (f InForce) Sets() (guarded, unguarded *allowance.Set) {
 	if !f.webhook || len(f.exceptions)+len(f.rules) == 0 {
 		return unguarded, unguarded
 	}
-	return allowance.NewSet(all, f.upgrades, f.exceptions).WithRules(f.rules), unguarded
+	return allowance.NewSet(all, f.upgrades, f.exceptions).WithRules(f.rules), unguarded.WithRules(f.rules)
 }
 
 // Upgrading reports whether there is an UpgradeAllowance.
