@@ -138,6 +138,7 @@ func (r *Resolver) recordOf(ctx context.Context, p *parent.State, open map[types
 		}
 		r.looked[p.UID] = looked{version: p.ResourceVersion, at: clock.Now()}
 	}
+	now := clock.Now() // one run of the pipeline held all of them: they are listed together, by their objects
 	for _, h := range records {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -149,7 +150,7 @@ func (r *Resolver) recordOf(ctx context.Context, p *parent.State, open map[types
 		if d := open[client.ObjectKeyFromObject(object(report))]; d != nil && (!d.Status.Snoozed || report.Snoozed) && sameVotes(d, report) {
 			continue
 		}
-		if err := r.record(ctx, p, h, report); err != nil {
+		if err := r.record(ctx, p, h, Item{Report: report, at: now}); err != nil {
 			return err
 		}
 	}
@@ -234,7 +235,7 @@ func sameVotes(d *v1alpha1.Drift, r *admission.Report) bool {
 }
 
 // record a report, if what the cache shows is still stored (KR-13-22).
-func (r *Resolver) record(ctx context.Context, p *parent.State, h settling.Record, report *admission.Report) error {
+func (r *Resolver) record(ctx context.Context, p *parent.State, h settling.Record, item Item) error {
 	content, err := r.Function.Content(ctx, h.On)
 	if err != nil || content == nil {
 		return err
@@ -244,7 +245,7 @@ func (r *Resolver) record(ctx context.Context, p *parent.State, h settling.Recor
 	if !slices.ContainsFunc(records, func(s settling.Record) bool { return s.ID == h.ID && s.Operation == h.Operation }) {
 		return nil
 	}
-	if err := r.Reporter.Record(ctx, Item{Report: report}); !kerrors.IsConflict(err) {
+	if err := r.Reporter.Record(ctx, item); !kerrors.IsConflict(err) {
 		return err
 	}
 	return nil // the next round sees what was written meanwhile
