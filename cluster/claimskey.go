@@ -2,12 +2,13 @@ package cluster
 
 import (
 	"context"
-	"errors"
+	"encoding/base64"
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/clock"
@@ -20,57 +21,79 @@ const (
 	MinClaimsKey = 32
 )
 
-const (
-	claimsKeyEvery  = time.Second
-	claimsKeyAgain  = time.Minute
-	claimsKeyWithin = 10 * time.Second
-)
+var secretResource = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 
 // ClaimsKey names the Secret with the key that seals claims; the zero value for none.
 type ClaimsKey struct{ Namespace, Name string }
 
-// errNoClaimsKey is why a process is not ready that has read no key.
-var errNoClaimsKey = errors.New("the key that seals claims is not read yet")
+// claimsKeyPatience is how long the key is waited for before that is logged.
+const claimsKeyPatience = 10 * time.Second
 
-// readClaimsKey waits for the key that seals claims, so that nothing is read of which it would not be known whether it counts, and then
-// follows it until the context ends. A Secret that is re-created has another key, which seals from then on.
+// readClaimsKey waits for the key before anything else is read, since it would not be known whether the claims count, and follows it until
+// the context ends. A Secret that is re-created has another key, which seals from then on.
 func readClaimsKey(ctx context.Context, c *Cluster) error {
 	if c.ClaimsKey.Name == "" {
 		return nil
 	}
-	err := wait.PollUntilContextCancel(ctx, claimsKeyEvery, true, func(ctx context.Context) (bool, error) {
-		if err := useClaimsKey(ctx, c); err != nil {
-			c.Log.Info("waiting for the key that seals claims", "error", err.Error())
-			return false, nil
+	read := make(chan struct{}, 1)
+	informer := newInformerIn(c.Dynamic, secretResource, c.ClaimsKey.Namespace, c.ClaimsKey.Name, func(o *unstructured.Unstructured) any { return sealingKeyOf(o) })
+	came := func(o any) {
+		k, ok := o.(*sealingKey)
+		switch {
+		case !ok:
+		case len(k.key) < MinClaimsKey:
+			c.Log.Error(nil, "the Secret has no key that seals claims; delete it, so that the policy controller re-creates it",
+				"secret", c.ClaimsKey.Name, "entry", KeyOfClaims, "bytes", len(k.key), "least", MinClaimsKey)
+		default:
+			c.Claims.Use(k.key)
+			c.keyed.Store(true)
+			select {
+			case read <- struct{}{}:
+			default:
+			}
 		}
-		return true, nil
-	})
-	if err != nil {
-		return fmt.Errorf("%w: %w", errNoClaimsKey, err)
 	}
-	c.keyed.Store(true)
-	go wait.UntilWithContext(ctx, func(ctx context.Context) {
-		if err := useClaimsKey(ctx, c); err != nil {
-			c.Log.Info("cannot read the key that seals claims again; the one that was read seals on", "error", err.Error())
+	// Nothing on deletion: what was read seals on until there is another key.
+	if _, err := informer.AddEventHandler(Handler("key of claims", cache.ResourceEventHandlerFuncs{
+		AddFunc: came, UpdateFunc: func(_, o any) { came(o) },
+	})); err != nil {
+		return fmt.Errorf("cannot watch the key of claims: %w", err)
+	}
+	go informer.RunWithContext(ctx)
+	late := time.After(claimsKeyPatience)
+	for {
+		select {
+		case <-read:
+			return nil
+		case <-late:
+			c.Log.Info("waiting: " + c.noClaimsKey().Error())
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-	}, claimsKeyAgain)
-	return nil
+	}
 }
 
-func useClaimsKey(ctx context.Context, c *Cluster) error {
-	ctx, cancel := context.WithTimeout(ctx, claimsKeyWithin)
-	defer cancel()
-	s, err := c.Kubernetes.CoreV1().Secrets(c.ClaimsKey.Namespace).Get(ctx, c.ClaimsKey.Name, metav1.GetOptions{})
+// noClaimsKey is why a process is not ready that has read no key; nil where it has, or needs none.
+func (c *Cluster) noClaimsKey() error {
+	if c.ClaimsKey.Name == "" || c.keyed.Load() {
+		return nil
+	}
+	return fmt.Errorf("the Secret %s/%s with the key that seals claims is not read yet; the policy controller creates it", c.ClaimsKey.Namespace, c.ClaimsKey.Name)
+}
+
+// sealingKey is what is kept of the Secret.
+type sealingKey struct {
+	objectMeta
+	key []byte
+}
+
+func sealingKeyOf(o *unstructured.Unstructured) *sealingKey {
+	text, _, _ := unstructured.NestedString(o.Object, "data", KeyOfClaims)
+	key, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		return err
+		key = nil // the API server stores no other
 	}
-	key := s.Data[KeyOfClaims]
-	if len(key) < MinClaimsKey {
-		return fmt.Errorf("secret %s/%s has no %s of %d bytes; delete it, so that the policy controller re-creates it",
-			s.Namespace, s.Name, KeyOfClaims, MinClaimsKey)
-	}
-	c.Claims.Use(key)
-	return nil
+	return &sealingKey{objectMeta: metaOf(o), key: key}
 }
 
 // Sealed is an object whose claims are sealed.

@@ -116,8 +116,8 @@ func (c *Cluster) Ready() error {
 	switch {
 	case c.ready.Load():
 		return nil
-	case c.ClaimsKey.Name != "" && !c.keyed.Load():
-		return errNoClaimsKey
+	case c.noClaimsKey() != nil:
+		return c.noClaimsKey()
 	case !c.Kinds.HasSynced():
 		return errors.New("the CRDs are not read yet")
 	case !c.Scope.HasSynced():

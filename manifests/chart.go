@@ -29,9 +29,9 @@ func Chart() ([]byte, error) {
 		[]any{
 			crossplaneRole(), leasesRole(), leasesBinding([]string{serviceAccountPrefix + Namespace + ":" + componentController}),
 			heartbeatRole(), heartbeatBinding(nil), viewerRole(), approverRole(),
-			homeRole(componentWebhook, secret(observe, SecretServing), secret([]string{"get"}, SecretClaimsKey)),
+			homeRole(componentWebhook, secret(observe, SecretServing, SecretClaimsKey)),
 			homeBinding(componentWebhook, accountSubject(Namespace, componentWebhook)),
-			homeRole(componentGate, secret([]string{"get"}, SecretClaimsKey)),
+			homeRole(componentGate, secret(observe, SecretClaimsKey)),
 			homeBinding(componentGate, accountSubject(Namespace, componentGate)),
 			homeRole(componentController, secret([]string{"get", "update"}, SecretServing, SecretAuthority), secret([]string{"get"}, SecretClaimsKey),
 				named("coordination.k8s.io", "leases", []string{"get"}, Heartbeat), // whether the webhook runs

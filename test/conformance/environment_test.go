@@ -140,7 +140,7 @@ func (l *environment) stop() {
 // install our manifests, a webhook for each configuration, and the gate.
 func (l *environment) install(ctx context.Context) error {
 	lease := rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"*"}}
-	key := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{claimsKey}, Verbs: []string{"get"}}
+	key := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{claimsKey}, Verbs: []string{"get", "list", "watch"}}
 	kubeconfigs := map[string]string{}
 	for _, name := range []string{"webhook", "gate"} {
 		path, err := l.cp.ServiceAccountKubeconfig(ctx, home, "kausality-"+name, lease, key)
