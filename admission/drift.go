@@ -129,7 +129,7 @@ func unseenIntent(ev *evaluation) string {
 // driftReport returns the report of a drift that is refused or logged.
 func driftReport(ev *evaluation, r outcome.Refusal) *Report {
 	out := outcome.ReportOf(ev.Facts, v1alpha1.DriftSpec{
-		ID: ev.class.digest.ID(), Digest: string(ev.class.digest), Relation: v1alpha1.RelationControllerChild, Intent: ev.view().intent.Generation,
+		ID: ev.class.digest.ID(), Digest: ev.class.digest.Whole(), Relation: v1alpha1.RelationControllerChild, Intent: ev.view().intent.Generation,
 		Cause: ev.cause(), Causes: ev.causes(), SuggestedApproval: r.Suggestion,
 	}, ev.parent(), ev.view().set)
 	out.Votes, out.Lacks = ev.view().set.Tally(ev.query())

@@ -74,9 +74,10 @@ func knownApprovals(ctx context.Context, f *facts.Facts) approval.Lookup {
 			continue
 		}
 		k, had := below[b.ID]
-		if k.Since = b.Since; had {
-			k.Since = min(below[b.ID].Since, b.Since)
+		if !had {
+			k = approval.Known{Named: true, Since: b.Since}
 		}
+		k.Since = min(k.Since, b.Since)
 		if b.Digest != "" && !slices.Contains(k.Digests, b.Digest) {
 			k.Digests = append(k.Digests, b.Digest)
 		}
@@ -97,6 +98,7 @@ func knownApprovals(ctx context.Context, f *facts.Facts) approval.Lookup {
 		if !is && !function {
 			k.Since = math.MaxInt64
 		}
-		return k, is || function || reported.Is()
+		k.Named = is || reported.Is()
+		return k, k.Named || function
 	}
 }

@@ -196,8 +196,6 @@ func (v view) approval(a inspect.Approval) string {
 		out += " (in use)"
 	case v1alpha1.ClaimUsed:
 		out += v.yellow(" (used up)")
-	case v1alpha1.ClaimUnreviewed:
-		out += v.yellow(" (not reviewed when it was written)")
 	case v1alpha1.ClaimPruned:
 		out += v.yellow(" (out of date)")
 	}

@@ -42,8 +42,8 @@ func (s *States) Apply(ctx context.Context, ref parent.Ref, p Patch) error {
 	return err
 }
 
-// ApplyTo an object that was read by other means than States, without claims, under the
-// precondition that it has not changed since. It returns the object as it is
+// ApplyTo an object that was read by other means than States, under the
+// precondition that it has not changed since. It must not write claims, which would have no seal. It returns the object as it is
 // then.
 func (p Patch) ApplyTo(ctx context.Context, r dynamic.ResourceInterface, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	p.ResourceVersion = o.GetResourceVersion()

@@ -66,7 +66,7 @@ func readClaimsKey(ctx context.Context, c *Cluster) error {
 		case <-read:
 			return nil
 		case <-late:
-			c.Log.Info("waiting: " + c.noClaimsKey().Error())
+			c.Log.Info("waiting: " + noClaimsKey(c).Error())
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -74,7 +74,7 @@ func readClaimsKey(ctx context.Context, c *Cluster) error {
 }
 
 // noClaimsKey is why a process is not ready that has read no key; nil where it has, or needs none.
-func (c *Cluster) noClaimsKey() error {
+func noClaimsKey(c *Cluster) error {
 	if c.ClaimsKey.Name == "" || c.keyed.Load() {
 		return nil
 	}

@@ -116,8 +116,8 @@ func (c *Cluster) Ready() error {
 	switch {
 	case c.ready.Load():
 		return nil
-	case c.noClaimsKey() != nil:
-		return c.noClaimsKey()
+	case noClaimsKey(c) != nil:
+		return noClaimsKey(c)
 	case !c.Kinds.HasSynced():
 		return errors.New("the CRDs are not read yet")
 	case !c.Scope.HasSynced():

@@ -33,8 +33,8 @@ const (
 	beatCheck = 100 * time.Millisecond
 	// lateAfter is how old the last heartbeat may be while the watches are trusted.
 	lateAfter = 4 * time.Second
-	// catchUp is for how long they are not after a late heartbeat: what the others bring may come after it, and policies are
-	// compiled then.
+	// catchUp is for how long the watches still count as late after a late heartbeat came: events of other watches may come after it, and
+	// policies have to be compiled.
 	catchUp = 2 * time.Second
 	// beatTimeout bounds one write of a heartbeat.
 	beatTimeout = 2 * time.Second
@@ -75,7 +75,7 @@ type Heartbeat struct {
 	now       func() time.Time
 	// seen is the time in the last heartbeat that came, in nanoseconds since the epoch; 0 for none.
 	seen atomic.Int64
-	// ended is when the watches were last late until a heartbeat came, alike.
+	// ended is when a heartbeat last ended a time in which the watches were late, in nanoseconds since the epoch; 0 for never.
 	ended atomic.Int64
 }
 

@@ -134,8 +134,8 @@ func bySeen(a, b *remembered) int { return cmp.Or(a.seen.Compare(b.seen), cmp.Co
 func (m *Memory) Again(r *admission.Report) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	k := m.known[r.Drift.ID]
-	if !slices.Contains(k.Digests, change.Digest(r.Drift.Digest)) || r.Requester != "" && !slices.Contains(k.Requesters, r.Requester) {
+	k, digest := m.known[r.Drift.ID], change.Digest(r.Drift.Digest)
+	if !k.Is() || digest != "" && !slices.Contains(k.Digests, digest) || r.Requester != "" && !slices.Contains(k.Requesters, r.Requester) {
 		return false
 	}
 	if len(r.Held.Drift) == 0 {
@@ -359,9 +359,7 @@ func (m *Memory) Below(ref parent.Ref, own bool) (out []admission.Below) {
 		c := e.child
 		b := admission.Below{Child: identity.Describe(parent.Ref{GroupVersionKind: c.WithVersion(""), Namespace: c.namespace, Name: c.name}),
 			Operation: c.operation, ID: change.Digest(e.key).ID(), Since: e.held.Since.Generation, Own: own}
-		if len(e.key) > change.IDLength {
-			b.Digest = change.Digest(e.key)
-		}
+		b.Digest = change.Digest(change.Digest(e.key).Whole())
 		if !e.held.Whole {
 			b.Paths = slices.Sorted(maps.Keys(e.held.Values))
 		}

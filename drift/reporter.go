@@ -204,7 +204,7 @@ func (r *Reporter) record(ctx context.Context, i Item, count int64) error {
 		return err
 	}
 	if had := d.Spec.Digest; had != "" && i.Report.Drift.Digest != "" && had != i.Report.Drift.Digest {
-		r.Log.Info("two differences have the same id; the second is refused and not reported (KR-13-68)", "drift", d.Name, "reported", had,
+		r.Log.Info("cannot report a difference: its Drift is about another one with the same id", "drift", d.Name, "reported", had,
 			"refused", i.Report.Drift.Digest)
 		return nil
 	}

@@ -37,7 +37,7 @@ func (r *run) decide(ctx context.Context) {
 		if evaluator.Policies = guarded; res.observed != nil && !res.observed.Guarded() {
 			evaluator.Policies = unguarded
 			if state = verified(r); state != r.composite.State {
-				r.world.unverified, res.notes = state, append(res.notes, noteUnverified)
+				r.world.unverified = state
 			}
 		}
 		if state != read {
@@ -48,7 +48,9 @@ func (r *run) decide(ctx context.Context) {
 		if err != nil { // the core reads nothing but the request, which cannot fail
 			d = admission.Decision{Reason: outcome.ReasonParentUnreadable, Message: "cannot decide: " + err.Error()}
 		}
-		res.decision = d
+		if res.decision = d; !d.Allowed && d.Lacks != "" && r.world.unverified != nil {
+			res.notes = append(res.notes, noteUnverified)
+		}
 		r.separate(res)
 		if d := &res.decision; d.Allowed && d.Claim != nil {
 			r.composite.Take(d.Claim.Entry.Content)
@@ -57,7 +59,8 @@ func (r *run) decide(ctx context.Context) {
 }
 
 // noteUnverified is about a resource for which there are votes that are not counted.
-const noteUnverified = "the votes for it do not count: no webhook guards the resource, and the function has no key to verify them (--claims-key-file)"
+const noteUnverified = "votes on the composite do not count for it: no webhook guards the resource, and the function has no key to verify them; " +
+	"mount the Secret kausality-claims-key and set --claims-key-file"
 
 // verified returns the composite without the votes that nothing verifies: those for a resource that no webhook guards, where the function has
 // no key (KR-13-69).
@@ -65,7 +68,7 @@ func verified(r *run) *parent.State {
 	if r.cfg.claims != nil {
 		return r.composite.State
 	}
-	return offline.WithoutVotes(r.composite.State)
+	return offline.WithoutVotes(r.composite)
 }
 
 // request returns the request to the core for what Crossplane would do.

@@ -161,6 +161,6 @@ func (c *Controller) store(ctx context.Context, s *corev1.Secret, kind corev1.Se
 		return fmt.Errorf("cannot store secret %s: %w", s.Name, err)
 	}
 	writes.WithLabelValues("Secret").Inc()
-	c.Log.Info("Secret stored", "secret", s.Name)
+	c.Log.Info("stored", "secret", s.Name)
 	return nil
 }

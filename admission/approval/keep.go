@@ -41,7 +41,6 @@ func Admit(annotations map[string]string, generation, intent int64, now time.Tim
 		next, ended := ballot.next(e, claims.Of(e.Content), known, arrival(e, generation, oldest(e), now), oldest(e), now)
 		claims, stale[e.Content] = claims.put(next), ended
 	}
-	claims = slices.DeleteFunc(claims, func(c v1alpha1.Claim) bool { return c.State == v1alpha1.ClaimUnreviewed })
 	for _, e := range set.Withdrawn {
 		claims = ballot.withdraw(e, claims)
 	}
@@ -77,11 +76,18 @@ func (b *Ballot) next(e Entry, had *v1alpha1.Claim, known Lookup, fresh v1alpha1
 		next.State, next.At = v1alpha1.ClaimPruned, Stamp(now)
 		return next, true
 	}
-	return next, next.State == v1alpha1.ClaimUnreviewed // the same annotation is a change again
+	if next.State == v1alpha1.ClaimUnreviewed { // removed, so that writing the same value again is a request
+		next.State, next.At = v1alpha1.ClaimPruned, Stamp(now)
+		return next, true
+	}
+	return next, false
 }
 
 // Known is what is known of the differences under an id, on the object on which they are approved.
 type Known struct {
+	// Named: one of them is held, or was refused or reported. A difference of which the composition function may hold a part is known
+	// without that: under any id.
+	Named bool
 	// Since which intent generation one of them is held; math.MaxInt64 where none is.
 	Since int64
 	// Digests of those that were refused or reported. None where only the id is known, and more than one where another difference
@@ -105,10 +111,10 @@ func (l Lookup) since(name string) (since int64, is bool) {
 	return k.Since, is
 }
 
-// is reports whether a difference is known under a name.
+// is reports whether a difference was named to users under a name.
 func (l Lookup) is(name string) bool {
-	_, is := l.of(name)
-	return is
+	k, _ := l.of(name)
+	return k.Named
 }
 
 // bound returns the digest that an approval under a name is about; "" where it is not known.

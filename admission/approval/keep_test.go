@@ -192,7 +192,7 @@ func TestRemove(t *testing.T) {
 
 // An approval of exactly what is held is not stale before it was held, in an old record and on arrival (KR-05-58).
 func TestAdmitHeld(t *testing.T) {
-	held := func(digest string) (Known, bool) { return Known{Since: 5}, digest == "abc" }
+	held := func(digest string) (Known, bool) { return Known{Named: true, Since: 5}, digest == "abc" }
 	for name, tc := range map[string]struct {
 		value string
 		held  Lookup

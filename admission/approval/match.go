@@ -2,6 +2,7 @@ package approval
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -102,7 +103,7 @@ func (s Set) Spent(q Query) (Entry, bool) {
 // WhySpent returns what is the matter with an approval that Spent returned, as the end of a clause about it.
 func (s Set) WhySpent(e Entry) string {
 	if c := s.Claims.Of(e.Content); c != nil && c.State == v1alpha1.ClaimUnreviewed {
-		return "was written while no webhook reviewed it, and is ignored"
+		return "was written while no webhook reviewed the object, and is ignored until it is given again"
 	}
 	return "is used up or out of date"
 }
@@ -194,14 +195,29 @@ func (s Set) UsedFor(digest string) bool {
 // written or recorded, a reason which makes it another approval (KR-05-39).
 func (s Set) Value(digest string, mode v1alpha1.ApprovalMode) string {
 	value := string(mode)
-	for range len(s.Claims) {
+	for n := range len(s.Claims) {
 		c := s.Claims.Of(content(v1alpha1.Approval{Digest: digest, Mode: mode, Reason: reasonOf(value)}, nil))
-		if c == nil || !c.Spent() && (c.State != v1alpha1.ClaimPending || c.Relation == v1alpha1.RelationExternal) {
-			break
+		switch {
+		case c == nil || !c.Spent() && (c.State != v1alpha1.ClaimPending || c.Relation == v1alpha1.RelationExternal):
+			return value
+		case c.State == v1alpha1.ClaimUnreviewed && n == 0:
+			value = string(mode) + GivenAgain
+		case c.State == v1alpha1.ClaimUnreviewed:
+			value = fmt.Sprintf("%s%s, %d", mode, GivenAgain, n+1)
+		default:
+			value = string(mode) + ": again, after " + cmp.Or(c.ID, "generation "+strconv.FormatInt(c.Generation, 10))
 		}
-		value = string(mode) + ": again, after " + cmp.Or(c.ID, "generation "+strconv.FormatInt(c.Generation, 10))
 	}
 	return value
+}
+
+// GivenAgain follows the mode in the value of an approval that is given again since it was not reviewed when it was written (KR-13-69).
+const GivenAgain = ": given again"
+
+// Knows reports whether a claim records an approval that is the value of approve-<id>.
+func (s Set) Knows(key, value string) bool {
+	e, err := approve(key, value)
+	return err == nil && s.Claims.Of(e.Content) != nil
 }
 
 // reasonOf returns the reason in a value of approve-<id>; "" for none.

@@ -152,9 +152,8 @@ func (k *Keys) sealed(o Sealed, value string) bool {
 }
 
 // Trusted returns the annotations of an object with the claims that count: the same map where the seal of the claims shows that Kausality
-// wrote them, and they know each approval that is written on the object. Else all is as it would be if what is not shown had never
-// been: claims without a seal are none, and an approval that was written while nothing reviewed the object approves nothing. Stored
-// returns the stored value again.
+// wrote them, and they know each approval that is written on the object. Otherwise claims without a valid seal are left out, but
+// for what withholds a written approval, and written approvals that the rest does not know are marked unreviewed.
 func (k *Keys) Trusted(o Sealed, annotations map[string]string, now time.Time) map[string]string {
 	if len(k.all()) == 0 || !Holds(annotations) {
 		return annotations
@@ -164,7 +163,7 @@ func (k *Keys) Trusted(o Sealed, annotations map[string]string, now time.Time) m
 	if proven {
 		claims = ParseClaims(stored)
 	}
-	unknown := unreviewed(claims, Parse(annotations).Approvals, now)
+	unknown := unreviewed(claims, ParseClaims(stored), Parse(annotations).Approvals, now)
 	value := unknown.String()
 	switch {
 	case proven && len(unknown) == 0:
@@ -177,13 +176,18 @@ func (k *Keys) Trusted(o Sealed, annotations map[string]string, now time.Time) m
 	return out
 }
 
-// unreviewed returns claims of the written approvals that others do not know.
-func unreviewed(c Claims, written []Entry, now time.Time) (out Claims) {
+// unreviewed returns claims of the written approvals that those which count do not know. What is stored that one of them was used or is
+// outdated is kept, also unproven: it can only withhold, and GitOps writes such an approval for ever (KR-05-35).
+func unreviewed(counts, stored Claims, written []Entry, now time.Time) (out Claims) {
 	for _, e := range written {
-		if e.Key == "" || e.Mode == v1alpha1.ApprovalAlways && e.Expiry == nil || c.Of(e.Content) != nil {
+		if e.Key == "" || e.Mode == v1alpha1.ApprovalAlways && e.Expiry == nil || counts.Of(e.Content) != nil {
 			continue
 		}
-		out = append(out, v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimUnreviewed, At: Stamp(now), Digest: e.Digest})
+		c := v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimUnreviewed, At: Stamp(now), Digest: e.Digest}
+		if had := stored.Of(e.Content); had != nil && had.Spent() {
+			c.State, c.At, c.Generation, c.ID = had.State, had.At, had.Generation, had.ID
+		}
+		out = append(out, c)
 	}
 	return out
 }

@@ -88,9 +88,11 @@ func TestTrusted(t *testing.T) {
 	}
 }
 
-// What was not reviewed is given by writing it again, and the annotation goes with the next write in any case.
+// What was not reviewed is given by a person who writes it again, and the annotation goes with the next write in any case. A machine
+// that writes it again, as GitOps does for ever, gives nothing.
 func TestGivenAgain(t *testing.T) {
 	k, p := keyed("a"), newParent()
+	p.held = func(id string) (Known, bool) { return Known{Named: id == difference, Since: 7}, id == difference }
 	p.annotations[keyApprove+difference] = "once"
 	approves := func() bool {
 		q := query()
@@ -100,18 +102,58 @@ func TestGivenAgain(t *testing.T) {
 	}
 	trusted := func() { p.annotations = k.Trusted(database, p.annotations, now) }
 	trusted()
-	if suggested := Parse(p.annotations).Value(difference, v1alpha1.ApprovalOnce); approves() || suggested == "once" {
+	if suggested := Parse(p.annotations).Value(difference, v1alpha1.ApprovalOnce); approves() || suggested != "once: given again" {
 		t.Errorf("what was not reviewed approves, or the same again is suggested: %s", suggested)
 	}
 	p.write("hans", true, map[string]string{"example.org/a": "b"})
-	if value, is := p.annotations[keyApprove+difference]; is || approves() || p.annotations[keyClaims] != "[]" {
+	if value, is := p.annotations[keyApprove+difference]; is || approves() {
 		t.Errorf("it stays: %s, %s", value, p.annotations[keyClaims])
 	}
-	p.annotations[keyClaims] = k.Seal(database, p.annotations[keyClaims])
-	p.write("gitops", false, map[string]string{keyApprove + difference: "once"})
-	p.annotations[keyClaims] = k.Seal(database, p.annotations[keyClaims])
-	if trusted(); !approves() {
-		t.Errorf("written again, it does not approve: %v", p.annotations)
+	write := func(user string, person bool) {
+		p.annotations[keyClaims] = k.Seal(database, p.annotations[keyClaims])
+		p.write(user, person, map[string]string{keyApprove + difference: "once"})
+		p.annotations[keyClaims] = k.Seal(database, p.annotations[keyClaims])
+		trusted()
+	}
+	if write("gitops", false); approves() {
+		t.Errorf("a machine that writes it again approves: %v", p.annotations)
+	}
+	p.write("gitops", false, map[string]string{keyApprove + difference: ""})
+	if write("hans", true); !approves() {
+		t.Errorf("a person who writes it again does not approve: %v", p.annotations)
+	}
+}
+
+// An approval in Git that was used does not count again where the record that it was used is not proven: of another key, as after an upgrade.
+func TestUsedUnproven(t *testing.T) {
+	for name, tc := range map[string]struct{ key, value string }{
+		"Annotation": {keyApprove + difference, "once"},
+		"List":       {keyApprovals, `[{"digest":"` + difference + `","mode":"once"}]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k, p := keyed("a"), newParent()
+			p.write("gitops", false, map[string]string{tc.key: tc.value})
+			q := query()
+			q.Digests, q.Intent = append(q.Digests[:0:0], difference), 7
+			_, ok := Parse(p.annotations).Approved(q)
+			if !ok {
+				t.Fatal("it does not approve at first")
+			}
+			claims := ParseClaims(p.annotations[keyClaims])
+			claims[0].State, claims[0].ID = v1alpha1.ClaimUsed, "drift-1"
+			p.annotations[keyClaims] = keyed("b").Seal(database, claims.String())
+			for range 2 { // it stays used over the writes that follow, and over those of GitOps
+				p.annotations = k.Trusted(database, p.annotations, now)
+				if _, ok := Parse(p.annotations).Approved(q); ok {
+					t.Errorf("used, it approves again: %v", p.annotations)
+				}
+				p.write("gitops", false, map[string]string{tc.key: tc.value, "example.org/a": "b"})
+				p.annotations[keyClaims] = k.Seal(database, p.annotations[keyClaims])
+			}
+			if c := ParseClaims(p.annotations[keyClaims])[0]; c.State != v1alpha1.ClaimUsed || c.ID != "drift-1" {
+				t.Errorf("the record is %+v", c)
+			}
+		})
 	}
 }
 

@@ -94,7 +94,8 @@ func full(open map[bool]int, adds map[bool]bool) (why, next string) {
 	case adds[true] && open[true] > v1alpha1.MaxVoted:
 		return fmt.Sprintf("votes for %d other differences wait on it", v1alpha1.MaxVoted), nextVotes
 	case adds[false] && open[false] > v1alpha1.MaxVoted:
-		return fmt.Sprintf("votes for %d differences wait on it that are not known there", v1alpha1.MaxVoted), nextVotes
+		return fmt.Sprintf("it has votes for %d differences that were neither refused nor reported", v1alpha1.MaxVoted),
+			"Approve the difference once a refusal or a Drift names it. " + nextVotes
 	}
 	return "", ""
 }
@@ -128,16 +129,10 @@ func collecting(c v1alpha1.Claim) bool {
 }
 
 // gives reports whether the write gives an approval again that no longer counts. A person so approves a difference that occurs again, after its
-// approval was used or has become outdated: a machine that writes the same approval again may do so for ever, and approves
-// nothing by it (KR-05-35). An approval that was not reviewed when it was written is given by any user who writes it again (KR-13-69).
+// approval was used or has become outdated, and one that was not reviewed when it was approved (KR-13-69). A machine that writes the same
+// approval again may do so for ever, and approves nothing by it (KR-05-35).
 func (b *Ballot) gives(e Entry, c v1alpha1.Claim, known Lookup) bool {
-	switch {
-	case b == nil || b.Vote.User == "" || !c.Spent() || !b.adds(e):
-		return false
-	case c.State == v1alpha1.ClaimUnreviewed:
-		return true
-	}
-	return !b.Vote.Machine && v1alpha1.IsApprove(e.Key) && known.is(e.Digest)
+	return b != nil && b.Vote.User != "" && !b.Vote.Machine && c.Spent() && v1alpha1.IsApprove(e.Key) && known.is(e.Digest) && b.adds(e)
 }
 
 // cast adds the vote of the write to the claim of an approval that is not used: one of each user (KR-14-01). The vote

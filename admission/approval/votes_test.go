@@ -280,7 +280,7 @@ func TestVotesAreBounded(t *testing.T) {
 		t.Errorf("the voters are %v", got)
 	}
 	const held = "fedcba9876543210"
-	p.held = func(id string) (Known, bool) { return Known{Since: 7}, id == held }
+	p.held = func(id string) (Known, bool) { return Known{Named: id == held, Since: 7}, id == held }
 	if why := p.write("anna", true, map[string]string{keyApprove + held: "once"}); why != "" {
 		t.Errorf("votes under ids by which nothing is known take the room of those for what is held: %s", why)
 	}
@@ -305,7 +305,7 @@ func TestApproveAgain(t *testing.T) {
 				State: v1alpha1.ClaimUsed, Digest: difference, Generation: 7}}
 			p := newParent()
 			p.annotations[keyClaims] = used.String()
-			p.held = func(string) (Known, bool) { return Known{Since: 7}, tc.held }
+			p.held = func(string) (Known, bool) { return Known{Named: tc.held, Since: 7}, tc.held }
 			if tc.value == "suggested" {
 				if tc.value = Parse(p.annotations).Value(difference, v1alpha1.ApprovalOnce); tc.value != "once: again, after 0123456789ab" {
 					t.Errorf("suggested: %s", tc.value)

@@ -329,7 +329,7 @@ func (g Managed) drift(diff []change.Change) *v1alpha1.DriftSpec {
 	digest := identity.DriftDigest(owner.State, g.MR, diff)
 	intent, _ := trace.Intent(owner.State)
 	out := &v1alpha1.DriftSpec{
-		ID: digest.ID(), Digest: string(digest), Relation: v1alpha1.RelationExternal, Parent: identity.ObjectReference(owner.State.Ref, owner.State.Generation, ""),
+		ID: digest.ID(), Digest: digest.Whole(), Relation: v1alpha1.RelationExternal, Parent: identity.ObjectReference(owner.State.Ref, owner.State.Generation, ""),
 		Child:      identity.ObjectReference(g.MR.Ref, g.MR.Generation, g.MR.Annotations[v1alpha1.AnnotationKeyCompositionResourceName]),
 		Difference: change.Fields(diff, identity.MaxReportFields), Intent: intent.Generation,
 		Cause:             "an actor other than Crossplane changed the external resource behind " + identity.Describe(g.MR.Ref),

@@ -66,7 +66,7 @@ func (r Review) Decide() Outcome {
 	after := apply(r.Incoming, out.Edits)
 	voter := approval.Voter{Name: r.User.Name, Machine: r.User.IsMachine(), Groups: r.User.Groups, Extra: r.User.Extra}
 	ballot := &approval.Ballot{Vote: voter.Vote(r.Manager, r.Groups, r.Now), Rules: true, Stored: r.Stored}
-	planned := func(id string) (approval.Known, bool) { return approval.Known{}, id == r.Plan }
+	planned := func(id string) (approval.Known, bool) { return approval.Known{Named: id == r.Plan}, id == r.Plan }
 	if why, next := ballot.Refused(after, planned); why != "" {
 		return Outcome{Refused: why + ". " + next}
 	}

@@ -85,7 +85,7 @@ const (
 	// again by GitOps is no new approval.
 	ClaimPruned ClaimState = "pruned"
 	// ClaimUnreviewed: the approval was written while no webhook reviewed the object. It is ignored until it is
-	// given again.
+	// given again. No object stores this state.
 	ClaimUnreviewed ClaimState = "unreviewed"
 	// ClaimSeal marks the last element of the list: its ID shows that Kausality wrote those before it.
 	ClaimSeal ClaimState = "seal"

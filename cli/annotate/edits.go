@@ -20,12 +20,17 @@ func ApproveKey(id string) string { return v1alpha1.AnnotationKeyApprovePrefix +
 // longer is kept.
 func Approve(id string, mode v1alpha1.ApprovalMode) Edit {
 	return func(annotations map[string]string) (*string, error) {
-		key, value := ApproveKey(id), approval.Parse(annotations).Value(id, mode)
+		key, set := ApproveKey(id), approval.Parse(annotations)
+		value := set.Value(id, mode)
 		if err := approval.Validate(key, value); err != nil {
 			return nil, err
 		}
 		have, ok := annotations[key]
-		if ok && value == string(mode) && lasting(have) >= lasting(value) {
+		switch {
+		case !ok || value != string(mode) || lasting(have) < lasting(value):
+		case have == value && mode != v1alpha1.ApprovalAlways && annotations[v1alpha1.AnnotationKeyTrace] != "" && !set.Knows(key, have):
+			value += approval.GivenAgain // no webhook reviewed it: the same value would be no change
+		default:
 			return &have, nil
 		}
 		return &value, nil

@@ -95,6 +95,13 @@ func TestEdits(t *testing.T) {
 			edit:   Approve(id, "once"),
 			want:   "once: again, after generation 0",
 		},
+		"ApproveUnreviewed": {
+			reason: "the webhook that traces the object has not reviewed it",
+			in:     annotations{ApproveKey(id): "once", v1alpha1.AnnotationKeyTrace: "[]"},
+			key:    ApproveKey(id),
+			edit:   Approve(id, "once"),
+			want:   "once: given again",
+		},
 		"ApproveOtherMode": {
 			reason: "another mode is another approval",
 			in:     annotations{keyClaims: spentClaims(t, ApproveKey(id), "once")},

@@ -44,6 +44,8 @@ type Composite struct {
 	// above are the hops that led to the intent where it came from the composite's
 	// own parent.
 	above trace.Trace
+	// withoutVotes is votesOf without its votes.
+	votesOf, withoutVotes *parent.State
 }
 
 // Derive returns what is known about a composite. xr has its managedFields; observed are its composed

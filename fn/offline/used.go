@@ -62,8 +62,15 @@ func Trusted(xr *unstructured.Unstructured, keys *approval.Keys, now time.Time) 
 	return out
 }
 
-// WithoutVotes returns a composite without the votes in its claims; the same State where there are none.
-func WithoutVotes(s *parent.State) *parent.State {
+// WithoutVotes returns the State of a composite without the votes in its claims; the same State where there are none.
+func WithoutVotes(c *Composite) *parent.State {
+	if c.votesOf != c.State {
+		c.votesOf, c.withoutVotes = c.State, withoutVotes(c.State)
+	}
+	return c.withoutVotes
+}
+
+func withoutVotes(s *parent.State) *parent.State {
 	stored := s.Annotations[v1alpha1.AnnotationKeyClaims]
 	if stored == "" {
 		return s
