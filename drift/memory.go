@@ -43,6 +43,8 @@ type Memory struct {
 // known differences under one id: the Namespace of their Drift, and the users who requested a deletion.
 type known struct {
 	namespace string
+	// stored: a Drift has it. Otherwise this replica refused it.
+	stored bool
 	admission.Known
 }
 
@@ -160,20 +162,39 @@ func (m *Memory) Known(id string) admission.Known {
 // maxSameID bounds the digests that are known under one id: with two, it approves neither.
 const maxSameID = 2
 
-// note that a difference is known, whose Drift has a Namespace, and who requested it; the caller holds the lock.
-func (m *Memory) note(namespace string, d *v1alpha1.DriftSpec, requesters ...string) {
+// maxDropTries bounds the search for what makes room.
+const maxDropTries = 64
+
+// dropKnown makes room for another difference that is known: one goes that no Drift has. Who is refused in many ways must not keep from being
+// known what others are refused.
+func dropKnown(of map[string]known) bool {
+	tries := 0
+	for id, k := range of { // in random order
+		if !k.stored && len(k.Requesters) == 0 {
+			delete(of, id)
+			return true
+		}
+		if tries++; tries == maxDropTries {
+			return false
+		}
+	}
+	return false
+}
+
+// note that a difference is known, whose Drift has a Namespace, and who requested it; stored: from its Drift. The caller holds the lock.
+func (m *Memory) note(namespace string, stored bool, d *v1alpha1.DriftSpec, requesters ...string) {
 	have, is := m.known[d.ID]
-	if !is && len(m.known) >= maxDetailed || is && have.namespace != namespace {
+	if is && have.namespace != namespace {
 		return
 	}
-	have.namespace = namespace
+	have.namespace, have.stored = namespace, have.stored || stored
 	if digest := change.Digest(d.Digest); digest != "" && !slices.Contains(have.Digests, digest) && len(have.Digests) < maxSameID {
 		have.Digests = append(slices.Clip(have.Digests), digest)
 	}
 	for _, u := range requesters {
 		have.Requesters = requestersOf(slices.Clip(have.Requesters), u)
 	}
-	if have.Is() {
+	if have.Is() && (is || len(m.known) < maxDetailed || dropKnown(m.known)) {
 		m.known[d.ID] = have
 	}
 }
@@ -206,7 +227,7 @@ func (m *Memory) Remember(r *admission.Report) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.note(identity.DriftNamespace(r.ParentRef.Namespace, r.Drift.Child.Namespace), &r.Drift, r.Requester)
+	m.note(identity.DriftNamespace(r.ParentRef.Namespace, r.Drift.Child.Namespace), false, &r.Drift, r.Requester)
 	if held := admission.HeldOf(r.Held); held != nil && m.keys[keyOf(&r.Drift)] == nil {
 		m.put(entryOf(&r.Drift, held, clock.Now()))
 	}
@@ -264,7 +285,7 @@ func (m *Memory) OnUpdate(_, o any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if d.Status.Phase != v1alpha1.DriftResolved {
-		m.note(d.Namespace, &d.Spec, d.Status.Requesters...)
+		m.note(d.Namespace, true, &d.Spec, d.Status.Requesters...)
 		if d.Status.Held != nil {
 			e := entryOf(&d.Spec, admission.HeldOf(*d.Status.Held), lastSeen(d))
 			if e.stored = true; e.held != nil {

@@ -199,6 +199,34 @@ func TestMemoryBelow(t *testing.T) {
 	}
 }
 
+// TestMemoryFullOfRefusals: differences that are only refused, in any number of ways, keep no reported one from being known.
+func TestMemoryFullOfRefusals(t *testing.T) {
+	m := NewMemory()
+	refuse := func(i int) { m.Remember(&admission.Report{Drift: partSpec(fmt.Sprintf("%016x", i), admission.Update)}) }
+	m.Remember(&admission.Report{Drift: partSpec("ffffffffffffffff", admission.Delete), Requester: "anna"})
+	for i := range maxDetailed + 10 {
+		m.Remember(&admission.Report{Drift: func() v1alpha1.DriftSpec {
+			s := partSpec(fmt.Sprintf("%016x", i), admission.Update)
+			s.Digest = s.ID + strings.Repeat("a", 48)
+			return s
+		}()})
+	}
+	refuse(maxDetailed + 11)
+	if n := len(m.known); n != maxDetailed {
+		t.Fatalf("%d differences are known, not %d", n, maxDetailed)
+	}
+	reported := stored("eeeeeeeeeeeeeeee", 0, heldPath("spec.x", "1", 3))
+	reported.Spec.Digest = "eeeeeeeeeeeeeeee" + strings.Repeat("b", 48)
+	m.OnUpdate(nil, reported)
+	if !m.Known("eeeeeeeeeeeeeeee").Is() || len(m.Known("ffffffffffffffff").Requesters) != 1 {
+		t.Errorf("known of what is reported: %+v, of a requested deletion: %+v", m.Known("eeeeeeeeeeeeeeee"), m.Known("ffffffffffffffff"))
+	}
+	all := map[string]known{"a": {stored: true}}
+	if dropKnown(all) || len(all) != 1 {
+		t.Error("what is reported was dropped")
+	}
+}
+
 // TestMemoryOfTheSameID: two differences with one id are two (KR-13-68), until one is over. A Drift of an earlier release has no digest.
 func TestMemoryOfTheSameID(t *testing.T) {
 	const id = "0123456789abcdef"
