@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"runtime/debug"
 	"time"
@@ -38,6 +37,9 @@ func (h *Handler) effects(req *admission.Request, d admission.Decision) {
 	}
 	if !d.Allowed {
 		return
+	}
+	if h.Voted != nil && d.Annotations[v1alpha1.AnnotationKeyClaims] != nil {
+		h.Voted(req.Ref())
 	}
 	if d.Exception != nil && h.Policies != nil {
 		h.Policies.Used(*d.Exception)
@@ -86,11 +88,7 @@ func give(ctx context.Context, h *Handler, a *outcome.ApproveEffect) error {
 	if err != nil {
 		return err
 	}
-	after := maps.Clone(o.Annotations)
-	if after == nil {
-		after = map[string]string{}
-	}
-	after[a.Key] = a.Value
+	after := approval.Written(o.Annotations, a.Key, a.Value)
 	intent, _ := trace.Intent(o.State)
 	edits := approval.Admit(after, o.Generation, intent.Generation, clock.Now(), nil, nil)
 	edits[a.Key] = &a.Value

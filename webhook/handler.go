@@ -63,6 +63,8 @@ type Handler struct {
 	unrecognized *utilcache.LRUExpireCache
 	// StatusReviewed is called with each request that would write a status; nil for nothing.
 	StatusReviewed func(*admission.Request)
+	// Voted is called with each object that a write leaves votes on; nil for nothing.
+	Voted func(parent.Ref)
 }
 
 // maxClaimTries bounds how often one request tries to claim an approval that others claim, too.
@@ -148,7 +150,9 @@ func (h *Handler) decideOn(ctx context.Context, r *review.Review) (admission.Dec
 	}
 	trust(h, req)
 	d, err := h.decide(ctx, evaluator, req)
-	d.Annotations = claimsKeys(h).SealIn(cluster.Sealed(req.Ref()), d.Annotations)
+	if !req.DryRun { // nothing is stored of that, and a seal may be
+		d.Annotations = claimsKeys(h).SealIn(cluster.Sealed(req.Ref()), d.Annotations)
+	}
 	return d, err
 }
 

@@ -12,7 +12,9 @@ import (
 func TestBound(t *testing.T) {
 	harmless, harmful := change.Digest(difference+strings.Repeat("a", 48)), change.Digest(difference+strings.Repeat("b", 48))
 	knows := func(digests ...change.Digest) Lookup {
-		return func(id string) (Known, bool) { return Known{Named: id == difference, Since: 7, Digests: digests}, id == difference }
+		return func(id string) (Known, bool) {
+			return Known{Named: id == difference, Since: 7, Digests: digests}, id == difference
+		}
 	}
 	for name, tc := range map[string]struct {
 		reason string

@@ -83,6 +83,22 @@ func (b *Ballot) next(e Entry, had *v1alpha1.Claim, known Lookup, fresh v1alpha1
 	return next, false
 }
 
+// Written returns annotations with an approval that Kausality itself writes, as for a policy: there was nothing to review.
+func Written(annotations map[string]string, key, value string) map[string]string {
+	out := map[string]string{key: value}
+	for k, v := range annotations {
+		if k != key {
+			out[k] = v
+		}
+	}
+	e, err := approve(key, value)
+	claims := ParseClaims(out[v1alpha1.AnnotationKeyClaims])
+	if had := claims.Of(e.Content); err == nil && had != nil && had.State == v1alpha1.ClaimUnreviewed {
+		out[v1alpha1.AnnotationKeyClaims] = slices.DeleteFunc(claims, func(c v1alpha1.Claim) bool { return c.Content == e.Content }).String()
+	}
+	return out
+}
+
 // Known is what is known of the differences under an id, on the object on which they are approved.
 type Known struct {
 	// Named: one of them is held, or was refused or reported. A difference of which the composition function may hold a part is known

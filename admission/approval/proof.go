@@ -54,8 +54,8 @@ func (k *Keys) all() [][]byte {
 	return nil
 }
 
-// Sealed is the object whose claims are sealed. An object that is being created has no UID yet, and no name if that is generated: its
-// claims are sealed for its kind, namespace and name.
+// Sealed is the object whose claims are sealed. An object that is being created has no UID yet: its claims are sealed for its kind, namespace
+// and name, and count for no object whose name is generated.
 type Sealed struct {
 	Kind            schema.GroupKind
 	Namespace, Name string
@@ -64,11 +64,11 @@ type Sealed struct {
 
 // identities of the object that a seal may name, the most specific one first.
 func (o Sealed) identities() []string {
-	kind := "new " + o.Kind.String() + "/" + o.Namespace + "/"
+	created := "new " + o.Kind.String() + "/" + o.Namespace + "/" + o.Name
 	if o.UID != "" {
-		return []string{"uid " + string(o.UID), kind + o.Name, kind}
+		return []string{"uid " + string(o.UID), created}
 	}
-	return []string{kind + o.Name}
+	return []string{created}
 }
 
 const (

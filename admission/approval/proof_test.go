@@ -53,7 +53,7 @@ func TestTrusted(t *testing.T) {
 		"OtherKey":   {reason: "the key is another one", keys: k, in: annotations{keyClaims: keyed("b").Seal(database, claims)}},
 		"Replaced":   {reason: "the key was replaced since", keys: keyed("a", "b"), in: annotations{keyClaims: k.Seal(database, claims)}, approves: true},
 		"Created":    {reason: "claims from before it had a UID", keys: k, in: annotations{keyClaims: k.Seal(created, claims)}, approves: true},
-		"Generated":  {reason: "claims from before it had a name", keys: k, in: annotations{keyClaims: k.Seal(unnamed, claims)}, approves: true},
+		"Generated":  {reason: "claims of any object of its kind that has no name yet", keys: k, in: annotations{keyClaims: k.Seal(unnamed, claims)}},
 		"NoKey":      {reason: "without a key all counts", in: annotations{keyClaims: claims}, approves: true},
 		"NoKeyYet":   {reason: "and before one is read", keys: &Keys{}, in: annotations{keyClaims: claims}, approves: true},
 		"Reviewed":   {reason: "an approval that was reviewed", keys: k, in: annotations{key: "once", keyClaims: k.Seal(database, reviewed)}, approves: true},
@@ -154,6 +154,26 @@ func TestUsedUnproven(t *testing.T) {
 				t.Errorf("the record is %+v", c)
 			}
 		})
+	}
+}
+
+// TestWritten: what Kausality approves for a policy counts, also where an editor wrote the same while nothing reviewed it.
+func TestWritten(t *testing.T) {
+	k, at := keyed("a"), Stamp(now)
+	const key, other = keyApprove + difference, keyApprove + "0123456789abcdef"
+	in := k.Trusted(database, annotations{key: "once", other: "once"}, now)
+	before := maps.Clone(in)
+	after := apply(Written(in, key, "once"), Admit(Written(in, key, "once"), 7, 7, now, nil, nil))
+	want := Claims{{Digest: "0123456789abcdef", State: v1alpha1.ClaimPruned, At: at}, {Digest: difference, State: v1alpha1.ClaimOpen, Generation: 7, At: at}}
+	got := ParseClaims(after[keyClaims])
+	for i := range got {
+		got[i].Content = ""
+	}
+	if diff := cmp.Diff(want, got); diff != "" || after[key] != "once" {
+		t.Errorf("annotations %v, claims -want, +got:\n%s", after, diff)
+	}
+	if diff := cmp.Diff(before, in); diff != "" {
+		t.Errorf("input modified:\n%s", diff)
 	}
 }
 

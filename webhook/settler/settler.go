@@ -172,6 +172,26 @@ func (s *Settler) StatusReviewed(req *admission.Request) {
 	}
 }
 
+// Voted notes that a write of an object leaves votes, whose annotations are removed once the watch shows them (KR-14-02). The watch of a kind
+// that is not watched begins with the first of them.
+func (s *Settler) Voted(ref parent.Ref) {
+	if s.cluster.States.Watches(ref.GroupKind()) {
+		return
+	}
+	select {
+	case s.reading <- struct{}{}:
+	default:
+		return // the next one begins it
+	}
+	go func() { // finding the kind may take longer than the request can wait
+		defer func() { <-s.reading }()
+		defer cluster.Recover(name, ref)
+		if err := s.cluster.States.Watch(ref.GroupVersionKind); err != nil {
+			s.log.Error(err, "cannot watch a kind with votes: their annotations stay", "kind", ref.GroupVersionKind.String())
+		}
+	}()
+}
+
 // unwatched object of a kind whose watch begins with this review, read live; nil where that takes too long. What is stored later than
 // that shows that a write was stored, whatever the first list of the watch shows.
 func (s *Settler) unwatched(ref parent.Ref) *cluster.Object {

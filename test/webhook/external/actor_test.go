@@ -22,8 +22,10 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
-// nothing grants no access beyond that of the manifests.
-var nothing = rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"selfsubjectreviews"}, Verbs: []string{"create"}}
+// claimsKey is the Secret with the key that seals claims, and readsKey the access to it, which the chart grants elsewhere.
+const claimsKey = "kausality-claims-key"
+
+var readsKey = rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{claimsKey}, Verbs: []string{"get", "list", "watch"}}
 
 func object(apiVersion, kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name}}}
@@ -47,8 +49,9 @@ type step struct {
 // actor plays the controller of one object: it reconciles it whenever it, or its
 // environment, changes.
 type actor struct {
-	t    *testing.T
-	name string
+	t               *testing.T
+	gvr             schema.GroupVersionResource
+	namespace, name string
 	// api is the client of the controller, user that of a user.
 	api, user dynamic.ResourceInterface
 	next      func(*unstructured.Unstructured) *step
@@ -60,7 +63,7 @@ type actor struct {
 }
 
 func newActor(t *testing.T, gvr schema.GroupVersionResource, ns, name, user string) *actor {
-	return &actor{t: t, name: name, changed: make(chan struct{}, 1),
+	return &actor{t: t, gvr: gvr, namespace: ns, name: name, changed: make(chan struct{}, 1),
 		api: as(t, user).Resource(gvr).Namespace(ns), user: as(t, hans).Resource(gvr).Namespace(ns)}
 }
 

@@ -3,6 +3,7 @@ package external
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"flag"
 	"fmt"
 	"os"
@@ -13,9 +14,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
@@ -28,6 +31,7 @@ const (
 
 var (
 	namespaces   = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	rules        = schema.GroupVersionResource{Group: "kausality.io", Version: "v1alpha1", Resource: "approvalrules"}
 	drifts       = schema.GroupVersionResource{Group: "kausality.io", Version: "v1alpha1", Resource: "drifts"}
 	terraforms   = schema.GroupVersionResource{Group: "infra.contrib.fluxcd.io", Version: "v1alpha2", Resource: "terraforms"}
 	applications = schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"}
@@ -77,10 +81,20 @@ func install(ctx context.Context) error {
 	if err := the.Apply(ctx, out); err != nil {
 		return err
 	}
-	if err := component(ctx, built["kausality"], "webhook", fmt.Sprintf("--bind-address=127.0.0.1:%d", port), "--cert-dir="+certs); err != nil {
+	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: claimsKey}, Data: map[string][]byte{
+		"key": []byte(rand.Text() + rand.Text())}}
+	client, err := kubernetes.NewForConfig(the.Config())
+	if err != nil {
 		return err
 	}
-	return component(ctx, built["kausality"], "gate", "--creation-grace=0s")
+	if _, err := client.CoreV1().Secrets(home).Create(ctx, key, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	keyed := "--claims-key=" + home + "/" + claimsKey
+	if err := component(ctx, built["kausality"], "webhook", fmt.Sprintf("--bind-address=127.0.0.1:%d", port), "--cert-dir="+certs, keyed); err != nil {
+		return err
+	}
+	return component(ctx, built["kausality"], "gate", "--creation-grace=0s", keyed)
 }
 
 func installKinds(ctx context.Context) error {
@@ -107,7 +121,7 @@ func component(ctx context.Context, binary, name string, args ...string) error {
 	if err != nil {
 		return err
 	}
-	kubeconfig, err := the.ServiceAccountKubeconfig(ctx, home, "kausality-"+name, nothing)
+	kubeconfig, err := the.ServiceAccountKubeconfig(ctx, home, "kausality-"+name, readsKey)
 	if err != nil {
 		return err
 	}
