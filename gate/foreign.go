@@ -76,6 +76,7 @@ func (c *Controller) actForeign(ctx context.Context, o *cluster.Object, u *unstr
 	if err := c.prepare(ctx, d); err != nil {
 		return err
 	}
+	d.Edits = c.Cluster.Claims.SealIn(cluster.Sealed(o.State.Ref), d.Edits)
 	raw, err := json.Marshal(systems.Patch(u, s, d))
 	if err != nil {
 		return fmt.Errorf("cannot encode patch: %w", err)

@@ -30,7 +30,9 @@ type Foreign struct {
 
 // Decide makes the decision about the gate as it is now.
 func (g Foreign) Decide() Decision {
-	g.Difference = g.View.Difference // which ApprovalRules match
+	if g.Difference = nil; !g.View.Opaque { // by which ApprovalRules match: those about fields match what is not known
+		g.Difference = g.View.Difference
+	}
 	return g.untilThawed(g.untilWindow(g.decide(), g.needs()))
 }
 
