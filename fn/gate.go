@@ -138,6 +138,9 @@ func (r *run) gating(res *resource) gating.Managed {
 	res.observed.Whole()
 	mr := r.owned(res)
 	xr := identity.Holder{State: r.composite.State, Kind: r.world.Kind(r.composite.State.GroupVersionKind)}
+	if !res.observed.Guarded() {
+		xr.State = verified(r)
+	}
 	if a := res.decision.Approve; a != nil { // the approval that a policy gives, which the function cannot write
 		xr.State = offline.Annotated(xr.State, a.Key, a.Value)
 	}

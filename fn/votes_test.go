@@ -3,6 +3,7 @@ package fn
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,48 @@ func TestVotes(t *testing.T) {
 		"Unsealed":            {key: key, guarded: true},
 	} {
 		t.Run(name, func(t *testing.T) { testVotes(t, tc) })
+	}
+}
+
+// TestVotesOpenGate: the function opens its gate by votes that are proven, where no webhook guards the resource (KR-13-69).
+func TestVotesOpenGate(t *testing.T) {
+	for name, tc := range map[string]struct {
+		key    []byte
+		sealed bool
+	}{
+		"NoKey": {}, "Unsealed": {key: bytes.Repeat([]byte("k"), 32)}, "Sealed": {key: bytes.Repeat([]byte("k"), 32), sealed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, managed)
+			if tc.key != nil {
+				WithClaimsKey(tc.key)(s.fn)
+			}
+			s.installed(map[string]*fnv1.Resources{policies.RequirementRulesCRD: resources(map[string]any{"kind": "CustomResourceDefinition"}),
+				policies.RequirementRules: resources(map[string]any{"apiVersion": "kausality.io/v1alpha1", "kind": "ApprovalRule",
+					"metadata": map[string]any{"name": "production"}, "spec": map[string]any{"match": map[string]any{"relations": []any{"External"}},
+						"require": []any{map[string]any{"count": int64(1), "subjects": []any{map[string]any{"kind": "Group", "name": "dba"}}}}}})})
+			want := desire{"a": database(1)}
+			s.reconcile(want)
+			s.confirm(1)
+			s.settle(want)
+			s.confirm(7)
+			s.reconcile(want)
+			s.wantPolicies("Observe")
+			_, _, message := s.condition()
+			id := strings.TrimPrefix(regexp.MustCompile(`kausality\.io/approve-[0-9a-f]{16}`).FindString(message), v1alpha1.AnnotationKeyApprovePrefix)
+			value := fmt.Sprintf(`[{"content":"c","state":"open","generation":1,"at":%q,"digest":%q,"mode":"once","votes":true,`+
+				`"by":[{"user":"anna","groups":["dba"],"at":"2026-01-01T00:00:00Z"}]}]`, t0.Format(time.RFC3339), id)
+			if tc.sealed {
+				value = s.fn.claims.Seal(approval.Sealed{UID: s.xr.GetUID(), Kind: s.xr.GroupVersionKind().GroupKind(), Namespace: "shop", Name: "db"}, value)
+			}
+			s.annotate(v1alpha1.AnnotationKeyClaims, value)
+			s.reconcile(want)
+			if tc.sealed {
+				s.wantPolicies("Observe", "Update")
+			} else {
+				s.wantPolicies("Observe")
+			}
+		})
 	}
 }
 

@@ -57,13 +57,14 @@ func (c *Controller) approveObject(ctx context.Context, o *object, of *v1alpha1.
 		if err != nil {
 			return "", "", fmt.Errorf("cannot read %s: %w", describe(of), err)
 		}
-		stored, has := p.Annotations[v1alpha1.AnnotationKeyClaims]
 		claims, refused := c.given(o, p, open)
 		if refused != "" {
 			return v1alpha1.RolloutObjectLeftOut, refused, nil
 		}
-		if value := claims.String(); !approval.Same(value, stored) {
-			err = c.Cluster.States.TakeClaims(ctx, p.State.Ref, v1alpha1.ManagerWebhook, stored, has, value)
+		if value := claims.String(); !approval.Same(value, p.Annotations[v1alpha1.AnnotationKeyClaims]) {
+			// By its version: where not all claims count, those that p has are not those that are stored.
+			err = c.Cluster.States.Apply(ctx, p.State.Ref, cluster.Patch{Manager: v1alpha1.ManagerWebhook, ResourceVersion: p.ResourceVersion,
+				Annotations: map[string]*string{v1alpha1.AnnotationKeyClaims: &value}})
 		}
 		switch {
 		case err == nil:
