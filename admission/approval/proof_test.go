@@ -160,11 +160,11 @@ func TestUsedUnproven(t *testing.T) {
 // TestWritten: what Kausality approves for a policy counts, also where an editor wrote the same while nothing reviewed it.
 func TestWritten(t *testing.T) {
 	k, at := keyed("a"), Stamp(now)
-	const key, other = keyApprove + difference, keyApprove + "0123456789abcdef"
+	const key, other = keyApprove + difference, keyApprove + "aaaabbbbccccdddd"
 	in := k.Trusted(database, annotations{key: "once", other: "once"}, now)
 	before := maps.Clone(in)
 	after := apply(Written(in, key, "once"), Admit(Written(in, key, "once"), 7, 7, now, nil, nil))
-	want := Claims{{Digest: "0123456789abcdef", State: v1alpha1.ClaimPruned, At: at}, {Digest: difference, State: v1alpha1.ClaimOpen, Generation: 7, At: at}}
+	want := Claims{{Digest: "aaaabbbbccccdddd", State: v1alpha1.ClaimPruned, At: at}, {Digest: difference, State: v1alpha1.ClaimOpen, Generation: 7, At: at}}
 	got := ParseClaims(after[keyClaims])
 	for i := range got {
 		got[i].Content = ""

@@ -25,7 +25,8 @@ import (
 // claimsKey is the Secret with the key that seals claims, and readsKey the access to it, which the chart grants elsewhere.
 const claimsKey = "kausality-claims-key"
 
-var readsKey = rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{claimsKey}, Verbs: []string{"get", "list", "watch"}}
+var readsKey = rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{claimsKey},
+	Verbs: []string{"get", "list", "watch"}}
 
 func object(apiVersion, kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name}}}
