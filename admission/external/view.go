@@ -31,8 +31,6 @@ type View struct {
 	// Difference between the observed state and the one that the system would lead to, as far as the object reports it;
 	// nil where there is no difference.
 	Difference []change.Change
-	// Opaque: Difference stands for a plan that the object does not show. Its paths are not those of what changes.
-	Opaque bool
 	// Known: the object reports whether there is a difference. Where it is false,
 	// a nil Difference means nothing.
 	Known bool

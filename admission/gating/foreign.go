@@ -30,9 +30,7 @@ type Foreign struct {
 
 // Decide makes the decision about the gate as it is now.
 func (g Foreign) Decide() Decision {
-	if g.Difference = nil; !g.View.Opaque { // by which ApprovalRules match: those about fields match what is not known
-		g.Difference = g.View.Difference
-	}
+	g.Difference = g.View.Difference // which ApprovalRules match
 	return g.untilThawed(g.untilWindow(g.decide(), g.needs()))
 }
 

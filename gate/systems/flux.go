@@ -54,7 +54,7 @@ func (Flux) Author(o *unstructured.Unstructured) json.RawMessage {
 
 // Look at a Terraform object.
 func (f Flux) Look(o *unstructured.Unstructured) external.View {
-	v := external.View{Opaque: true, Known: !flag(o, "spec", "disableDriftDetection") && !flag(o, "spec", "suspend")}
+	v := external.View{Known: !flag(o, "spec", "disableDriftDetection") && !flag(o, "spec", "suspend")}
 	_, v.Masked = remembered(o)
 	pending, stored := text(o, "status", "plan", "pending"), text(o, "spec", "approvePlan")
 	var author string

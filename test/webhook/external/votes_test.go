@@ -83,13 +83,13 @@ func used(o *unstructured.Unstructured) error {
 	return nil
 }
 
-// TestFluxVotes: a plan is applied by the votes that an ApprovalRule requires, also where the rule is about fields: the object does not show
-// which the plan changes. What the gate writes of it is sealed (KR-13-69).
+// TestFluxVotes: a plan is applied by the votes that an ApprovalRule requires whose paths are those of the difference. What the gate writes
+// of it is sealed (KR-13-69).
 func TestFluxVotes(t *testing.T) {
 	t.Parallel()
 	f := newFlux(t, "flux-votes")
 	f.await("the gate to be installed", gate(v1alpha1.GateClosed, "Installed"))
-	f.ruled(f.namespace, "spec.forProvider.engine")
+	f.ruled(f.namespace, "status.plan.pending")
 	f.push("main/2222222222bb")
 	id := f.drift()
 	f.vote(id, 1)
@@ -97,12 +97,24 @@ func TestFluxVotes(t *testing.T) {
 	f.awaitResolved(id)
 }
 
+// TestFluxOtherPaths: a rule about other paths requires nothing of a plan (KR-14-04).
+func TestFluxOtherPaths(t *testing.T) {
+	t.Parallel()
+	f := newFlux(t, "flux-paths")
+	f.await("the gate to be installed", gate(v1alpha1.GateClosed, "Installed"))
+	f.ruled(f.namespace, "spec.forProvider.engine")
+	f.push("main/2222222222bb")
+	id := f.drift()
+	f.patch(`{"metadata":{"annotations":{"` + v1alpha1.AnnotationKeyApprovePrefix + id + `":"once"}}}`)
+	f.await("the plan to be applied and the gate closed", both(gate(v1alpha1.GateClosed, "Confirmed"), used))
+}
+
 // TestArgoCDVotes: a sync begins by the votes that an ApprovalRule requires.
 func TestArgoCDVotes(t *testing.T) {
 	t.Parallel()
 	a := newArgo(t, "argo-votes")
 	a.await("the gate to be installed", gate(v1alpha1.GateClosed, "Installed"))
-	a.ruled(a.namespace)
+	a.ruled(a.namespace, "status.sync")
 	a.push("2222", false, false)
 	id := a.drift()
 	a.vote(id, 1)
