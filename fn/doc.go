@@ -15,7 +15,7 @@
 //	audit     the step of an Operation, where there is nothing to decide
 //	results   the bounds of what is reported
 //
-// It decides from the request alone: the observed composite with its annotations
+// It decides from the request, and from the key of seals where it has one, by which it knows the votes that count: the observed composite with its annotations
 // and managedFields, the observed resources, the desired ones. Annotations of the
 // composed resources are the only place that it can write to.
 //

@@ -1,7 +1,8 @@
 // Package policycontroller turns Kausality policies into what
 // the API server reads, which is the webhook configuration, the access of
 // webhook and gate to what is guarded, and the ValidatingAdmissionPolicies that
-// hold while the webhook is down; and it renews the webhook's certificates.
+// hold while the webhook is down; it renews the webhook's certificates, and creates
+// the key by which webhook and gate seal claims.
 //
 // What these objects look like is decided in package manifests, which policy
 // covers what in admission/settings, when to renew in package certs. Here is the

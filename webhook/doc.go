@@ -2,7 +2,8 @@
 // admission), carries out the effects of its decisions and answers with patches or refusals. It decides
 // nothing by itself.
 //
-// The path of a review is decode (webhook/review), Handler.decideOn, Evaluate in the core, effects, respond. It
+// The path of a review is decode (webhook/review), Handler.decideOn, which leaves out the claims that no seal proves, Evaluate in the
+// core, which it calls again where another request was first to claim an approval, seals, effects, respond. It
 // writes to the cluster in two cases only: the claim of what a change uses up, which is a once approval or a
 // rule of an ApprovalPolicy (KR-05-33, KR-05-51), and the approval by which a gate opens if a policy permits
 // the change (KR-08-05).
