@@ -36,7 +36,8 @@ func readClaimsKey(ctx context.Context, c *Cluster) error {
 		return nil
 	}
 	read := make(chan struct{}, 1)
-	informer := newInformerIn(c.Dynamic, secretResource, c.ClaimsKey.Namespace, c.ClaimsKey.Name, func(o *unstructured.Unstructured) any { return sealingKeyOf(o) })
+	informer := newInformerIn(c.Dynamic, secretResource, c.ClaimsKey.Namespace, c.ClaimsKey.Name,
+		func(o *unstructured.Unstructured) any { return sealingKeyOf(o) })
 	came := func(o any) {
 		k, ok := o.(*sealingKey)
 		switch {

@@ -242,8 +242,8 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, beat *cluster.
 		Current: func(ctx context.Context, namespace string) (*admission.Evaluator, error) {
 			return current(ctx, w, evaluator, policies, namespace)
 		},
-		Cluster: c, Policies: policies, Reporter: reporter, Memory: memory, Kinds: schemas, StatusReviewed: s.StatusReviewed, Voted: s.Voted, Log: o.Log.WithName("admission"),
-		Records: o.Records, Held: held, orphans: orphans.New(c, o.Log.WithName("orphans")), builds: of,
+		Cluster: c, Policies: policies, Reporter: reporter, Memory: memory, Kinds: schemas, StatusReviewed: s.StatusReviewed, Voted: s.Voted,
+		Log: o.Log.WithName("admission"), Records: o.Records, Held: held, orphans: orphans.New(c, o.Log.WithName("orphans")), builds: of,
 		unrecognized: utilcache.NewLRUExpireCache(maxUnrecognized),
 	}, s, nil
 }

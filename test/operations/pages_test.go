@@ -227,6 +227,8 @@ var pages = []followed{
 		{command: "kubectl get drifts"},
 		{command: "bin/kausality manifests --function-only | kubectl apply -f -", with: []string{"bin/kausality", "KAUSALITY", "apply ", "apply --dry-run=client "},
 			prints: "clusterrole.rbac.authorization.k8s.io/kausality-crossplane configured (dry run)"},
+		{command: "kubectl get secret -n kausality-system kausality-claims-key -o jsonpath='{.data.key}' | base64 -d > key", before: crossplaneSystem},
+		{command: "kubectl create secret generic -n crossplane-system kausality-claims-key --from-file=key && rm key", prints: "created", after: keyCopied},
 		{command: "make parts build", prepares: cloned,
 			// The parts are built already, and programs that other tests run meanwhile are not written.
 			with:   []string{"make parts build", "make --no-print-directory -C ROOT build BIN=$PWD/bin"},

@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -129,6 +131,33 @@ func approved(t *testing.T) {
 	if a := o.GetAnnotations()[v1alpha1.AnnotationKeyApprovals]; !strings.Contains(a, `"verbs":["apply"]`) || !strings.Contains(a, `"relation":"External"`) {
 		t.Errorf("its approvals are %s", a)
 	}
+}
+
+// crossplaneSystem exists.
+func crossplaneSystem(t *testing.T) {
+	t.Helper()
+	_, err := the.admin.Resource(namespaces).Create(t.Context(), object("v1", "Namespace", "", "crossplane-system", nil), metav1.CreateOptions{})
+	if err != nil && !kerrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+}
+
+// keyCopied: the key of the function is that of the webhook.
+func keyCopied(t *testing.T) {
+	t.Helper()
+	secrets := the.admin.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"})
+	t.Cleanup(func() {
+		_ = secrets.Namespace("crossplane-system").Delete(context.Background(), "kausality-claims-key", metav1.DeleteOptions{})
+	})
+	var keys []string
+	for _, ns := range []string{"kausality-system", "crossplane-system"} {
+		s, err := secrets.Namespace(ns).Get(t.Context(), "kausality-claims-key", metav1.GetOptions{})
+		require.NoError(t, err)
+		key, _, _ := unstructured.NestedString(s.Object, "data", "key")
+		keys = append(keys, key)
+	}
+	require.NotEmpty(t, keys[0])
+	require.Equal(t, keys[0], keys[1])
 }
 
 // planned is a recorded plan.
