@@ -6,8 +6,8 @@
 // shows as owed, by a Sender for each destination, and writes to the status what each destination knows: a report is sent
 // at least once, whichever process ends in between.
 //
-// Every replica has a Memory of what open Drifts hold, of the digests that are known under an id, and of who requested deletions. A Drift that is deleted although it is not over
-// stays in it, and the leader's restorer creates the Drift again (KR-13-67).
+// Every replica has a Memory of what open Drifts hold, of the digests that are known under an id, and of who requested deletions. A Drift
+// that is deleted although it is not over stays in it, and the leader's restorer creates the Drift again (KR-13-67).
 //
 // All of it runs outside of the request path: a full queue drops recordings and never delays a request.
 // Which change is drift, and when a drift is over, is decided in package admission.
