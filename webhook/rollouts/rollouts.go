@@ -88,11 +88,19 @@ func (h Handler) Handle(ctx context.Context, r ctrl.Request) ctrl.Response {
 		out.Warnings = append(out.Warnings, warning...)
 	}
 	resp := ctrl.Allowed("").WithWarnings(out.Warnings...)
-	resp.Patches = review.AnnotationPatches(now.Annotations, h.Claims.SealIn(sealed(r, was.UID), out.Edits))
+	resp.Patches = review.AnnotationPatches(now.Annotations, h.edits(r, was.UID, out.Edits))
 	if len(resp.Patches) > 0 {
 		resp.PatchType = new(admissionv1.PatchTypeJSONPatch)
 	}
 	return resp
+}
+
+// edits of annotations, with a seal of the claims; without one in a dry run, of which nothing is stored.
+func (h Handler) edits(r ctrl.Request, uid types.UID, edits map[string]*string) map[string]*string {
+	if r.DryRun != nil && *r.DryRun {
+		return edits
+	}
+	return h.Claims.SealIn(sealed(r, uid), edits)
 }
 
 // sealed is the Rollout of a review, whose claims are sealed.
