@@ -92,7 +92,7 @@ func (f *Function) run(ctx context.Context, log logging.Logger, req *fnv1.RunFun
 		return rsp // without a kind nothing can be decided
 	}
 	cfg.claims = f.claims
-	r := newRun(cfg, f.now(), offline.Trusted(xr, f.claims, f.now()), req, rsp)
+	r := newRun(cfg, f.now(), f.claims.TrustedIn(xr, f.now()), req, rsp)
 	cfg.policies.Require(req, rsp, policies.PipelineOf(xr.Object, r.composite.State.CompositionRevision))
 	r.grant(ctx)
 	r.decide(ctx)

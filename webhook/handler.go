@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"runtime/debug"
 	"time"
 
 	"github.com/go-logr/logr"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -148,7 +146,9 @@ func (h *Handler) decideOn(ctx context.Context, r *review.Review) (admission.Dec
 	if err != nil {
 		return admission.Decision{}, err
 	}
-	trust(h, req)
+	if req.OldObject != nil {
+		req.OldObject = claimsKeys(h).TrustedIn(req.OldObject, req.Time) // KR-13-69
+	}
 	d, err := h.decide(ctx, evaluator, req)
 	if !req.DryRun { // nothing is stored of that, and a seal may be
 		d.Annotations = claimsKeys(h).SealIn(cluster.Sealed(req.Ref()), d.Annotations)
@@ -162,22 +162,6 @@ func claimsKeys(h *Handler) *approval.Keys {
 		return nil
 	}
 	return h.Cluster.Claims
-}
-
-// trust the claims of the stored object that count (KR-13-69).
-func trust(h *Handler, req *admission.Request) {
-	if req.OldObject == nil {
-		return
-	}
-	had := req.OldObject.GetAnnotations()
-	counts := claimsKeys(h).Trusted(cluster.Sealed(req.Ref()), had, req.Time)
-	if counts[v1alpha1.AnnotationKeyClaims] == had[v1alpha1.AnnotationKeyClaims] {
-		return
-	}
-	o := &unstructured.Unstructured{Object: maps.Clone(req.OldObject.Object)}
-	o.Object["metadata"] = maps.Clone(o.Object["metadata"].(map[string]any)) //nolint:forcetypeassert // It has annotations.
-	o.SetAnnotations(counts)
-	req.OldObject = o
 }
 
 // decide a request and claim the approval that allows it (KR-05-33). If another request claimed it

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -173,6 +174,21 @@ func (k *Keys) Trusted(o Sealed, annotations map[string]string, now time.Time) m
 	}
 	out := maps.Clone(annotations)
 	out[v1alpha1.AnnotationKeyClaims] = value
+	return out
+}
+
+// TrustedIn returns an object with the claims that count, as Trusted has them: the same object where all do.
+func (k *Keys) TrustedIn(u *unstructured.Unstructured, now time.Time) *unstructured.Unstructured {
+	had := u.GetAnnotations()
+	of := Sealed{Kind: u.GroupVersionKind().GroupKind(), Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID()}
+	counts := k.Trusted(of, had, now)
+	metadata, ok := u.Object["metadata"].(map[string]any)
+	if !ok || counts[v1alpha1.AnnotationKeyClaims] == had[v1alpha1.AnnotationKeyClaims] {
+		return u
+	}
+	out := &unstructured.Unstructured{Object: maps.Clone(u.Object)}
+	out.Object["metadata"] = maps.Clone(metadata)
+	out.SetAnnotations(counts)
 	return out
 }
 

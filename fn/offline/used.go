@@ -14,7 +14,6 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 // account records the approvals on the composite that are used or stale, as the claims of a webhook do
@@ -46,20 +45,6 @@ func (c *Composite) account(xr *unstructured.Unstructured, observed []*Resource)
 	if value := claims.String(); len(claims) > 0 && !approval.Same(value, stored) {
 		c.Annotate(v1alpha1.AnnotationKeyClaims, value)
 	}
-}
-
-// Trusted returns a composite with the claims that count by their seal; the same object where all do, and where keys is nil.
-func Trusted(xr *unstructured.Unstructured, keys *approval.Keys, now time.Time) *unstructured.Unstructured {
-	had := xr.GetAnnotations()
-	o := approval.Sealed{Kind: xr.GroupVersionKind().GroupKind(), Namespace: xr.GetNamespace(), Name: xr.GetName(), UID: xr.GetUID()}
-	counts := keys.Trusted(o, had, now)
-	if counts[v1alpha1.AnnotationKeyClaims] == had[v1alpha1.AnnotationKeyClaims] {
-		return xr
-	}
-	out := &unstructured.Unstructured{Object: maps.Clone(xr.Object)}
-	out.Object["metadata"] = maps.Clone(ssa.Child(xr.Object, "metadata"))
-	out.SetAnnotations(counts)
-	return out
 }
 
 // WithoutVotes returns the State of a composite without the votes in its claims; the same State where there are none.
