@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
@@ -54,7 +55,7 @@ type EmergencyStep struct {
 	Step        string `json:"step"`
 	// Gate: the step masks managementPolicies as well; in mode log it restores them.
 	Gate bool `json:"gate,omitempty"`
-	// FollowsPolicies: the step has a policySelector, and follows the Kausality policies, and suspend, first.
+	// FollowsPolicies: there are Kausality policies, which the step follows first, and their suspend, for what they cover.
 	FollowsPolicies bool `json:"followsPolicies,omitempty"`
 	// Command that sets mode log in the step.
 	Command string `json:"command"`
@@ -146,7 +147,7 @@ func (e *Emergency) composition(o *unstructured.Unstructured) {
 		if gv, err := schema.ParseGroupVersion(fmt.Sprint(in["apiVersion"])); err != nil || gv.Group != input.Group || in["mode"] != string(input.ModeEnforce) {
 			continue
 		}
-		s := EmergencyStep{Composition: o.GetName(), Step: fmt.Sprint(step["step"]), FollowsPolicies: in["policySelector"] != nil}
+		s := EmergencyStep{Composition: o.GetName(), Step: fmt.Sprint(step["step"]), FollowsPolicies: len(e.Policies) > 0}
 		policies, _, _ := unstructured.NestedString(in, "gate", "managementPolicies")
 		s.Gate = policies == string(input.ManagementPoliciesManaged)
 		s.Command = fmt.Sprintf(`kubectl patch composition %s --type=json -p '[{"op":"replace","path":"/spec/pipeline/%d/input/mode","value":"log"}]'`,
@@ -188,12 +189,16 @@ func (e *Emergency) print(out io.Writer, v view) error {
 		fmt.Fprintf(out, "\n%s what it holds happens with the next reconcile.\n", v.bold("The function holds changes by itself. Mode log in its step:"))
 	}
 	for _, s := range e.Steps {
+		var notes []string
+		if s.FollowsPolicies {
+			notes = append(notes, "it follows the Kausality policies above for what they cover; its own mode counts for the rest")
+		}
+		if s.Gate {
+			notes = append(notes, "this step also masks managementPolicies, and restores them")
+		}
 		state := ""
-		switch {
-		case s.FollowsPolicies:
-			state = "   # it follows the Kausality policies above; its own mode counts without them"
-		case s.Gate:
-			state = "   # this step also masks managementPolicies, and restores them"
+		if len(notes) > 0 {
+			state = "   # " + strings.Join(notes, "; ")
 		}
 		fmt.Fprintf(out, "  %s%s\n", s.Command, state)
 	}

@@ -27,7 +27,6 @@ func TestEmergency(t *testing.T) {
 	}
 	other := map[string]any{"step": "compose", "input": map[string]any{"apiVersion": "pt.fn.crossplane.io/v1beta1", "mode": "enforce"}}
 	follows := step("enforce", "Webhook")
-	follows["input"].(map[string]any)["policySelector"] = map[string]any{}
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{policyResource: "KausalityList", compositionResource: "CompositionList"},
 		object("kausality.io/v1alpha1", "Kausality", "shop", map[string]any{"mode": "enforce"}),
@@ -44,7 +43,7 @@ func TestEmergency(t *testing.T) {
 	}, e.Policies)
 	assert.ElementsMatch(t, []EmergencyStep{{Composition: "follows", Step: "kausality", FollowsPolicies: true,
 		Command: `kubectl patch composition follows --type=json -p '[{"op":"replace","path":"/spec/pipeline/0/input/mode","value":"log"}]'`}, {
-		Composition: "held", Step: "kausality", Gate: true,
+		Composition: "held", Step: "kausality", Gate: true, FollowsPolicies: true,
 		Command: `kubectl patch composition held --type=json -p '[{"op":"replace","path":"/spec/pipeline/1/input/mode","value":"log"}]'`}}, e.Steps)
 
 	child := v1alpha1.ObjectReference{Kind: "Database", Namespace: "default", Name: "orders"}

@@ -88,7 +88,13 @@ func TestRequiresPolicies(t *testing.T) {
 		note         string
 		policies     int
 	}{
-		"NoSelector": {reason: "an Input without policySelector requires nothing", input: enforce, capabilities: modern},
+		"NoSelector": {reason: "an Input without policySelector follows the cluster where there is something to follow", input: enforce, capabilities: modern,
+			want: &fnv1.Requirements{Resources: first}},
+		"NoSelectorNoCRD": {reason: "and reports nothing where there is not", input: enforce, capabilities: modern,
+			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: {}}, want: &fnv1.Requirements{Resources: first}},
+		"NoSelectorNoRole": {reason: "it reports what it cannot read", input: enforce, capabilities: modern,
+			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: resources(unmarkedCRD), policies.RequirementConfiguration: {}},
+			want:     &fnv1.Requirements{Resources: first}, note: "the ClusterRole kausality-crossplane is missing"},
 		"First": {reason: "first the two objects", capabilities: modern, want: &fnv1.Requirements{Resources: first},
 			note: "gives functions no required resources"},
 		"FirstOld": {reason: "a Crossplane without capabilities supports the older field", want: &fnv1.Requirements{ExtraResources: first},
@@ -126,7 +132,7 @@ func TestRequiresPolicies(t *testing.T) {
 			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: readable,
 				policies.RequirementPolicies: resources(map[string]any{"spec": "x"})}, want: &fnv1.Requirements{Resources: all}, note: "cannot read AllowancePolicy"},
 		"OtherRequire": {reason: "other steps' requirements are theirs", capabilities: modern, input: enforce,
-			required: map[string]*fnv1.Resources{"other": readable}},
+			required: map[string]*fnv1.Resources{"other": readable}, want: &fnv1.Requirements{Resources: first}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

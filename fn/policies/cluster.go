@@ -151,17 +151,17 @@ func namespacesOf(req *fnv1.RunFunctionRequest) []string {
 	return out[:min(len(out), maxNamespaces)]
 }
 
-// unreadable returns why nothing that the cluster configures is read, and what to do; "" where it is.
-func unreadable(req *fnv1.RunFunctionRequest) string {
+// unreadable returns why nothing that the cluster configures is read, and what to do; "" where it is. installed: there is something to read.
+func unreadable(req *fnv1.RunFunctionRequest) (why string, installed bool) {
 	items, looked := required(req, RequirementKausalityCRD)
 	switch {
 	case !looked:
-		return "this Crossplane gives functions no required resources"
+		return "this Crossplane gives functions no required resources", false
 	case len(items) == 0:
-		return "CustomResourceDefinition " + crdKausalities + " is not installed"
+		return "CustomResourceDefinition " + crdKausalities + " is not installed", false
 	case !readable(req):
 		return "Crossplane may not read them, since the ClusterRole kausality-crossplane is missing or of an earlier release; upgrade the chart, or run " +
-			"`kausality manifests --function-only | kubectl apply -f -`"
+			"`kausality manifests --function-only | kubectl apply -f -`", true
 	}
-	return ""
+	return "", true
 }

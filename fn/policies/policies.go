@@ -15,15 +15,15 @@ import (
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
 )
 
-// Source is what an Input configures, compiled. The zero Source has no policies.
-// It is not modified after Compile, and safe for concurrent use.
+// Source is what an Input configures, compiled. It is not modified after Compile, and safe for concurrent use.
 type Source struct {
 	// Policies and Upgrades of the Input.
 	Policies []*allowance.Compiled
 	Upgrades []*allowance.Upgrade
-	// Fetch the policies of the cluster that have these Labels; nil labels are all.
-	Fetch  bool
+	// Labels that the policies of the cluster must have; nil for all of them.
 	Labels map[string]string
+	// Expected: the Input names them, so that it is reported where there are none.
+	Expected bool
 }
 
 // Compile compiles the policies of an Input. The error names the field that is invalid (KR-09-01).
@@ -35,7 +35,7 @@ func Compile(in *input.Input) (s Source, err error) {
 		return s, err
 	}
 	if in.PolicySelector != nil {
-		s.Fetch, s.Labels = true, in.PolicySelector.MatchLabels
+		s.Expected, s.Labels = true, in.PolicySelector.MatchLabels
 	}
 	return s, nil
 }
@@ -107,9 +107,10 @@ type InForce struct {
 // what happens to the composite. Rules that have expired now are left out.
 func (s Source) InForce(req *fnv1.RunFunctionRequest, webhook bool, now time.Time) InForce {
 	out := InForce{webhook: webhook, own: s.Policies}
-	fetches := s.Fetch
-	if why := unreadable(req); fetches && why != "" {
-		fetches, out.Notes = false, []string{"AllowancePolicies, ApprovalRules and all other policies of the cluster do not count: " + why}
+	why, installed := unreadable(req)
+	fetches := why == ""
+	if !fetches && (s.Expected || installed || webhook) {
+		out.Notes = []string{"AllowancePolicies, ApprovalRules and all other policies of the cluster do not count: " + why}
 	}
 	if fetches {
 		out.fetched, out.Notes = fetch(allowancePolicies, req, allowance.Compile)

@@ -85,9 +85,7 @@ var (
 // The same requirements must be declared on every run of a step (KR-09-08).
 func (s Source) Require(req *fnv1.RunFunctionRequest, rsp *fnv1.RunFunctionResponse, p Pipeline) {
 	selectors := map[string]*fnv1.ResourceSelector{}
-	if s.Fetch {
-		s.require(req, selectors)
-	}
+	s.require(req, selectors)
 	upgrades, _ := required(req, RequirementUpgrades)
 	rules, _ := required(req, RequirementRules)
 	if p.Revision != "" && len(s.Upgrades)+len(upgrades)+len(rules) > 0 {
@@ -99,9 +97,6 @@ func (s Source) Require(req *fnv1.RunFunctionRequest, rsp *fnv1.RunFunctionRespo
 		if p.Composition != "" {
 			selectors[RequirementComposition] = named("apiextensions.crossplane.io/v1", "Composition", p.Composition)
 		}
-	}
-	if len(selectors) == 0 {
-		return
 	}
 	rsp.Requirements = &fnv1.Requirements{}
 	if request.HasCapability(req, fnv1.Capability_CAPABILITY_REQUIRED_RESOURCES) {

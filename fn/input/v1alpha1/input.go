@@ -64,8 +64,8 @@ type Input struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// Mode is "log" or "enforce". The annotation kausality.io/mode of a composed
-	// resource takes precedence, and with PolicySelector that of its Namespace and the
-	// mode of the Kausality policy that covers it.
+	// resource takes precedence, and so do that of its Namespace and the mode of the
+	// Kausality policy that covers it, where Crossplane may read these.
 	// +kubebuilder:default=log
 	// +optional
 	Mode Mode `json:"mode,omitempty"`
@@ -81,7 +81,7 @@ type Input struct {
 	Gate *Gate `json:"gate,omitempty"`
 
 	// Policies that apply to this Composition, in addition to those that
-	// PolicySelector fetches. Each is the spec of an AllowancePolicy with a name.
+	// PolicySelector selects. Each is the spec of an AllowancePolicy with a name.
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=map
 	// +listMapKey=name
@@ -89,7 +89,7 @@ type Input struct {
 	Policies []Policy `json:"policies,omitempty"`
 
 	// Upgrades that apply to this Composition, in addition to those that
-	// PolicySelector fetches. Each is the spec of an UpgradeAllowance with a name. A
+	// PolicySelector selects. Each is the spec of an UpgradeAllowance with a name. A
 	// composed resource is upgraded if the revision of the Composition or of a
 	// function in its pipeline differs from the one at its last change.
 	// +kubebuilder:validation:MaxItems=32
@@ -104,12 +104,13 @@ type Input struct {
 	// +optional
 	ServiceAccount string `json:"serviceAccount,omitempty"`
 
-	// PolicySelector fetches the AllowancePolicies, UpgradeAllowances, ApprovalPolicies
-	// and ClusterApprovalPolicies of the cluster as required resources, and follows its
-	// Kausality policies and the annotations of Namespaces. If these kinds are not
-	// installed, or the ClusterRole kausality-crossplane by which Crossplane reads them is
-	// missing, only what the Input has applies, and the condition Kausality of the
-	// composite reports it.
+	// PolicySelector selects the AllowancePolicies, UpgradeAllowances, ApprovalPolicies
+	// and ClusterApprovalPolicies of the cluster that count. By default all do. Its
+	// ApprovalRules, Kausality policies and the annotations of Namespaces always count.
+	// All are fetched as required resources. If the ClusterRole kausality-crossplane by
+	// which Crossplane reads them is missing, only what the Input has applies, and the
+	// condition Kausality of the composite reports it. With a PolicySelector it reports
+	// also that they are not installed.
 	// +optional
 	PolicySelector *PolicySelector `json:"policySelector,omitempty"`
 
@@ -181,6 +182,6 @@ type Gate struct {
 	ManagementPolicies ManagementPolicies `json:"managementPolicies,omitempty"`
 
 	// What the gate is like where ManagementPolicies is "Managed". The Kausality policy that covers a
-	// resource, fetched by PolicySelector, takes precedence.
+	// resource takes precedence.
 	v1alpha1.GateSettings `json:",inline"`
 }

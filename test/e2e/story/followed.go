@@ -164,7 +164,7 @@ func (e *Env) heldAgain(ctx context.Context, prefix, before string) (tier, held 
 	next := func() error {
 		n, composed = n+1, time.Now()
 		tier = fmt.Sprint(prefix, ".", n)
-		return e.Compose(ctx, Composition{Tier: tier, Kausality: e.Options.Function, Follows: e.Options.Function})
+		return e.Compose(ctx, Composition{Tier: tier, Kausality: e.Options.Function})
 	}
 	if err := next(); err != nil {
 		return "", "", err

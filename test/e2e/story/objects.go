@@ -120,8 +120,6 @@ type Composition struct {
 	Tier string
 	// Kausality: the pipeline ends with our function.
 	Kausality bool
-	// Follows: our function follows the policies and modes of the cluster.
-	Follows bool
 	// Without is the name of a resource that is not composed; empty for none.
 	Without string
 }
@@ -144,11 +142,6 @@ func (e *Env) Compose(ctx context.Context, c Composition) error {
 	if err := without(o, c.Without); err != nil {
 		return err
 	}
-	if c.Follows {
-		if err := follows(o); err != nil {
-			return err
-		}
-	}
 	if !c.Kausality {
 		steps, _, err := unstructured.NestedSlice(o, "spec", "pipeline")
 		if err != nil {
@@ -163,19 +156,6 @@ func (e *Env) Compose(ctx context.Context, c Composition) error {
 		return err
 	}
 	return e.Apply(ctx, out)
-}
-
-// follows gives the last step of a Composition a policySelector.
-func follows(o map[string]any) error {
-	steps, _, err := unstructured.NestedSlice(o, "spec", "pipeline")
-	if err != nil || len(steps) == 0 {
-		return fmt.Errorf("the Composition has no steps: %w", err)
-	}
-	step, _ := steps[len(steps)-1].(map[string]any)
-	if err := unstructured.SetNestedMap(step, map[string]any{}, "input", "policySelector"); err != nil {
-		return err
-	}
-	return unstructured.SetNestedSlice(o, steps, "spec", "pipeline")
 }
 
 // without removes a resource from a Composition.

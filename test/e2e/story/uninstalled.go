@@ -76,7 +76,7 @@ func enlarged(ctx context.Context, e *Env, t *Teller) error {
 	if err := settledByFunction(ctx, e, t); err != nil {
 		return err
 	}
-	if err := e.Compose(ctx, Composition{Tier: "platinum", Kausality: true, Follows: true}); err != nil {
+	if err := e.Compose(ctx, Composition{Tier: "platinum", Kausality: true}); err != nil {
 		return err
 	}
 	return until(ctx, "the function to hold the next revision", func(ctx context.Context) error {

@@ -97,7 +97,7 @@ func TestPoliciesWithoutRole(t *testing.T) {
 
 	restrict()
 	mark("null")
-	require.NoError(t, e.Compose(ctx, story.Composition{Tier: "bronze", Kausality: true, Follows: true}))
+	require.NoError(t, e.Compose(ctx, story.Composition{Tier: "bronze", Kausality: true}))
 	create("without-role")
 	until("without-role", v1alpha1.ConditionKausality, "True", "the ClusterRole kausality-crossplane is missing")
 	until("without-role", "Synced", "True", "")
