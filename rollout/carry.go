@@ -51,7 +51,11 @@ func (c *Controller) carryOut(ctx context.Context, o *object, r *run) (again tim
 		planned = false // other changes may wait by now
 	}
 	if !planned || none {
-		pending, err := c.pending(ctx, o)
+		from := client.Reader(c.Client) // the user has seen what waits by now; the cache may not
+		if none {
+			from = c.Drifts
+		}
+		pending, err := c.pending(ctx, o, from)
 		if err != nil {
 			return 0, err
 		}

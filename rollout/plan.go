@@ -21,10 +21,11 @@ import (
 // renewAfter is how old a plan without votes is before it is made again, where other changes wait by then.
 const renewAfter = 30 * time.Second
 
-// pending changes that a Rollout is of, from the cache.
-func (c *Controller) pending(ctx context.Context, o *object) ([]rollout.Pending, error) {
+// pending changes that a Rollout is of, as the reader has them.
+func (c *Controller) pending(ctx context.Context, o *object, from client.Reader) ([]rollout.Pending, error) {
 	list := &v1alpha1.DriftList{}
-	if err := c.Drifts.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil { // the items are the cache's, and only read
+	// The items may be the cache's, and are only read.
+	if err := from.List(ctx, list, client.InNamespace(o.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("cannot list drifts: %w", err)
 	}
 	var out []rollout.Pending

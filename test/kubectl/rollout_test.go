@@ -138,8 +138,11 @@ func tiers(t *testing.T, xr, want string) {
 			return err
 		}
 		list, err := hans.Resource(story.Databases).Namespace("default").List(ctx, metav1.ListOptions{LabelSelector: "crossplane.io/composite=" + xr})
-		if err != nil || len(list.Items) != 1 {
-			return fmt.Errorf("%d databases: %w", len(list.Items), err)
+		if err != nil {
+			return err
+		}
+		if len(list.Items) != 1 {
+			return fmt.Errorf("%d databases, expected one", len(list.Items))
 		}
 		is, err := the.Cloud.Get(ctx, list.Items[0].GetName())
 		if err == nil && is.Tags["tier"] != want {
