@@ -8,11 +8,14 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // bare returns a control plane without any process.
@@ -327,6 +330,48 @@ func TestKilledOwner(t *testing.T) {
 	_ = owner.Wait()
 
 	awaitGone(t, pid)
+}
+
+// TestHelperRunning is not a test but what TestEnd ends.
+func TestHelperRunning(t *testing.T) {
+	dir := os.Getenv("CONTROLPLANE_RUNNING")
+	if dir == "" {
+		return
+	}
+
+	ctx, stop := signal.NotifyContext(t.Context(), syscall.SIGTERM)
+	defer stop()
+
+	d, err := openWorkDir(dir)
+	require.NoError(t, err)
+	fmt.Println("running")
+	<-ctx.Done()
+	require.NoError(t, d.close())
+}
+
+// A control plane is ended by another process, which gets to know whether one runs.
+func TestEnd(t *testing.T) {
+	dir := t.TempDir()
+	require.ErrorIs(t, End(t.Context(), dir), ErrNotRunning, "there never was one")
+
+	owner := exec.Command(os.Args[0], "-test.run=^TestHelperRunning$")
+	owner.Env = append(os.Environ(), "CONTROLPLANE_RUNNING="+dir)
+
+	out, err := owner.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, owner.Start())
+
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "running\n", line)
+
+	_, err = openWorkDir(dir)
+	require.ErrorContains(t, err, "a control plane is running in it")
+	require.NoError(t, End(t.Context(), dir))
+
+	_, _ = io.Copy(io.Discard, out)
+	require.NoError(t, owner.Wait(), "it was killed")
+	require.ErrorIs(t, End(t.Context(), dir), ErrNotRunning, "it has ended")
 }
 
 type writerFn func([]byte)

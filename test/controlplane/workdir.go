@@ -1,11 +1,16 @@
 package controlplane
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
+	"time"
 )
 
 // What is below the directory of a control plane.
@@ -83,7 +88,53 @@ func (d *workDir) take() error {
 		return errors.New("a control plane is running in it; stop it or give another directory")
 	}
 
-	return nil
+	// Who stops it reads the process that has the lock.
+	if err := d.lock.Truncate(0); err != nil {
+		return err
+	}
+
+	_, err = d.lock.WriteString(strconv.Itoa(os.Getpid()))
+
+	return err
+}
+
+// ErrNotRunning is that no control plane runs in a directory.
+var ErrNotRunning = errors.New("no control plane runs in it")
+
+// End stops the control plane that runs in dir, of whatever process, with all that runs on it, and returns once it has stopped.
+// ErrNotRunning if none does.
+func End(ctx context.Context, dir string) error {
+	lock, err := os.Open(filepath.Join(dir, workDirMarker))
+	if errors.Is(err, fs.ErrNotExist) {
+		return ErrNotRunning
+	}
+
+	if err != nil {
+		return fmt.Errorf("cannot find out what runs: %w", err)
+	}
+	defer lock.Close() //nolint:errcheck // Nothing was written.
+
+	if syscall.Flock(int(lock.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) == nil {
+		return ErrNotRunning
+	}
+
+	raw, err := io.ReadAll(lock)
+	if err != nil {
+		return fmt.Errorf("cannot read which process runs it: %w", err)
+	}
+
+	pid, err := strconv.Atoi(string(raw))
+	if err != nil || pid <= 1 {
+		return fmt.Errorf("%s holds %q, not the number of a process", lock.Name(), raw)
+	}
+
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+		return fmt.Errorf("cannot stop process %d: %w", pid, err)
+	}
+
+	return Eventually(ctx, fmt.Sprintf("process %d to stop", pid), time.Minute, func(context.Context) error {
+		return syscall.Flock(int(lock.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	})
 }
 
 // close unlocks the directory, and removes it if it is a temporary one.

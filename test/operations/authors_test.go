@@ -60,5 +60,5 @@ func (l *environment) traceAuthors(t *testing.T, on bool) {
 	l.controller.Stop()
 	l.controller, err = l.start(ctx, "controller", 1)
 	require.NoError(t, err)
-	require.NoError(t, l.controller.await(ctx))
+	require.NoError(t, l.controller.Await(ctx))
 }

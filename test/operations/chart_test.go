@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
+	"github.com/kausality-io/function-kausality/test/installation"
 )
 
 // chart of the repository.
@@ -28,15 +28,7 @@ func (l *environment) chart() string { return filepath.Join(l.root, "package", "
 
 // run helm as the installing user.
 func (l *environment) run(ctx context.Context, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, l.helm, args...)
-	cmd.Env = append(os.Environ(), "HOME="+l.Dir(), "KUBECONFIG="+l.admins, "HELM_NAMESPACE="+home)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("helm %s: %w: %s", strings.Join(args, " "), err, stderr.String())
-	}
-	return out, nil
+	return l.helm.Run(ctx, args...)
 }
 
 const quickServing, quickAuthority = "20s", "45s"
@@ -136,13 +128,13 @@ func (l *environment) startAll(ctx context.Context) (err error) {
 			return err
 		}
 		l.webhooks = append(l.webhooks, p)
-		l.balancer.add(p.address, p.ready)
+		l.balancer.add(p.Address, func() bool { return p.Ready(context.Background()) == nil })
 	}
 	if l.gate, err = l.start(ctx, "gate", 0); err != nil {
 		return err
 	}
 	for _, p := range l.all() {
-		if err := p.await(ctx); err != nil {
+		if err := p.Await(ctx); err != nil {
 			return err
 		}
 	}
@@ -214,8 +206,8 @@ func TestUpgrade(t *testing.T) {
 	the.gate.Stop()
 	the.gate, err = the.start(t.Context(), "gate", 1)
 	require.NoError(t, err)
-	require.NoError(t, the.gate.await(t.Context()))
-	if args, err := the.args(t.Context(), "gate"); err != nil || !strings.Contains(strings.Join(args, " "), "--gate-deadline=2h") {
+	require.NoError(t, the.gate.Await(t.Context()))
+	if args, err := installation.Args(t.Context(), the.admin, "gate"); err != nil || !strings.Contains(strings.Join(args, " "), "--gate-deadline=2h") {
 		t.Errorf("the gate's arguments are %v, error %v", args, err)
 	}
 	guarded(t, ns)

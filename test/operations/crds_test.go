@@ -60,7 +60,7 @@ func TestCRDsOfMaskedObjects(t *testing.T) {
 	the.gate.Stop() // so that nothing is restored
 	t.Cleanup(func() {
 		require.NoError(t, the.gate.Restart())
-		require.NoError(t, the.gate.await(context.Background()))
+		require.NoError(t, the.gate.Await(context.Background()))
 	})
 	require.NoError(t, the.admin.Resource(kausality).Delete(t.Context(), "shop", forget))
 	require.True(t, kerrors.IsForbidden(try(t.Context(), definition, crd)), "at once after its policy was deleted")

@@ -137,7 +137,7 @@ func TestNothingCriticalIsStopped(t *testing.T) {
 	t.Cleanup(func() {
 		for _, p := range the.webhooks {
 			require.NoError(t, p.Restart())
-			require.NoError(t, p.await(context.Background()))
+			require.NoError(t, p.Await(context.Background()))
 		}
 	})
 	uncritical := critical{user: admin, version: "v1", resource: "configmaps", namespace: ns}

@@ -26,7 +26,7 @@ func stopWebhooks(t *testing.T) {
 		for _, p := range the.webhooks {
 			if err := p.Restart(); err != nil {
 				t.Error(err)
-			} else if err := p.await(context.Background()); err != nil {
+			} else if err := p.Await(context.Background()); err != nil {
 				t.Error(err)
 			}
 		}

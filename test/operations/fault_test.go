@@ -55,7 +55,7 @@ func off(t *testing.T) {
 	t.Cleanup(func() {
 		if err := the.controller.Restart(); err != nil {
 			t.Error(err)
-		} else if err := the.controller.await(context.Background()); err != nil {
+		} else if err := the.controller.Await(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -369,7 +369,7 @@ func revive(ctx context.Context) error {
 			if err := p.Restart(); err != nil {
 				return err
 			}
-			if err := p.await(ctx); err != nil {
+			if err := p.Await(ctx); err != nil {
 				return err
 			}
 		default:
@@ -403,7 +403,7 @@ func served(t *testing.T, p *process, lines ...string) {
 	t.Helper()
 	for _, want := range lines {
 		wait.For(t, p.Name()+" to serve "+want, wait.Patience, func(context.Context) error {
-			text, err := fetch(p.metrics, "metrics")
+			text, err := fetch(p.Metrics, "metrics")
 			if err == nil && !strings.Contains(text, "\n"+want) {
 				err = fmt.Errorf("it serves %s", ours(text))
 			}
@@ -415,7 +415,7 @@ func served(t *testing.T, p *process, lines ...string) {
 // counted is the value of a counter of a process, 0 while it has none.
 func counted(t *testing.T, p *process, line string) (n int) {
 	t.Helper()
-	text, err := fetch(p.metrics, "metrics")
+	text, err := fetch(p.Metrics, "metrics")
 	require.NoError(t, err)
 	if _, value, ok := strings.Cut(text, "\n"+line); ok {
 		_, err = fmt.Sscan(value, &n)
@@ -473,7 +473,7 @@ func TestPrecedenceWhileDown(t *testing.T) {
 		for _, p := range the.webhooks {
 			if err := p.Restart(); err != nil {
 				t.Error(err)
-			} else if err := p.await(context.Background()); err != nil {
+			} else if err := p.Await(context.Background()); err != nil {
 				t.Error(err)
 			}
 		}

@@ -5,12 +5,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -19,13 +17,15 @@ import (
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+	"github.com/kausality-io/function-kausality/test/installation"
 )
 
 // environment is what all tests share. They run one after the other: each leaves the
 // installation as it found it.
 type environment struct {
 	*controlplane.ControlPlane
-	root, kausality, helm string
+	root, kausality string
+	helm            installation.Helm
 	// admins is the kubeconfig of the installing user, release the chart that is installed, empty if none is.
 	admins, release string
 	// services: the API server reaches the webhook through its Service.
@@ -43,7 +43,7 @@ type environment struct {
 
 var the *environment
 
-const home = "kausality-system"
+const home = installation.Namespace
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -72,7 +72,7 @@ func (l *environment) boot(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	l.kausality, l.helm = built["kausality"], tools[parts.Helm]
+	l.kausality = built["kausality"]
 	addresses, err := serviceRange()
 	if l.services = err == nil; !l.services {
 		fmt.Fprintf(os.Stderr, "the webhook is called by its address and not through its Service: %v\n", err)
@@ -93,6 +93,7 @@ func (l *environment) boot(ctx context.Context) (err error) {
 	if l.admins, err = l.Kubeconfig("admin", ""); err != nil {
 		return err
 	}
+	l.helm = installation.Helm{Program: tools[parts.Helm], Kubeconfig: l.admins, Dir: l.Dir()}
 	if err := l.Define(ctx, kinds...); err != nil {
 		return err
 	}
@@ -114,44 +115,22 @@ func (l *environment) config(agent string) *rest.Config {
 }
 
 // process is a component as the chart runs it.
-type process struct {
-	*controlplane.Process
-	address, probe, metrics string
-}
+type process = installation.Process
 
-// itself is a rule that every user has: the harness grants it and no other.
-var itself = rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"selfsubjectreviews"}, Verbs: []string{"create"}}
-
-// start a component with the arguments of its Deployment. What differs in a
-// process is added: where the API server is, and addresses of its own.
+// start a component with the arguments of its Deployment, over the line.
 func (l *environment) start(ctx context.Context, component string, i int) (*process, error) {
-	args, err := l.args(ctx, component)
-	if err != nil {
-		return nil, err
-	}
 	kubeconfig, err := l.kubeconfig(ctx, component)
 	if err != nil {
 		return nil, err
 	}
-	p := &process{}
-	for _, a := range []*string{&p.address, &p.probe, &p.metrics} {
-		port, err := controlplane.FreePort()
-		if err != nil {
-			return nil, err
-		}
-		*a = fmt.Sprintf("127.0.0.1:%d", port)
-	}
-	args = append(args, "--kubeconfig="+kubeconfig, "--health-probe-bind-address="+p.probe, "--metrics-bind-address="+p.metrics)
-	if component == "webhook" {
-		args = append(args, "--bind-address="+p.address)
-	}
-	p.Process, err = l.Run(context.WithoutCancel(ctx), fmt.Sprintf("%s-%d", component, i), exec.Command(l.kausality, args...))
-	return p, err
+	return installation.Start(ctx, l.ControlPlane, l.admin, installation.Component{
+		Program: l.kausality, Kubeconfig: kubeconfig, Name: component, Replica: i,
+	})
 }
 
 // kubeconfig of a component's ServiceAccount, over the line.
 func (l *environment) kubeconfig(ctx context.Context, component string) (file string, err error) {
-	if file, err = l.ServiceAccountKubeconfig(ctx, home, "kausality-"+component, itself); err != nil {
+	if file, err = installation.Kubeconfig(ctx, l.ControlPlane, component); err != nil {
 		return "", err
 	}
 	c, err := clientcmd.LoadFromFile(file)
@@ -166,33 +145,6 @@ func (l *environment) kubeconfig(ctx context.Context, component string) (file st
 		return "", err
 	}
 	return file + "-line", os.Rename(next, file+"-line") // another replica may be reading it
-}
-
-// args of a component's Deployment as it is now, whose ServiceAccount must be its
-// own.
-func (l *environment) args(ctx context.Context, component string) ([]string, error) {
-	o, err := l.admin.Resource(deployments).Namespace(home).Get(ctx, "kausality-"+component, metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	pod, _, _ := unstructured.NestedMap(o.Object, "spec", "template", "spec")
-	containers, _, _ := unstructured.NestedSlice(pod, "containers")
-	args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
-	if account := pod["serviceAccountName"]; account != "kausality-"+component {
-		return nil, fmt.Errorf("the pods of %s run as %v", component, account)
-	}
-	return args, err
-}
-
-func (p *process) ready() bool { return get(p.probe, "readyz") == nil }
-
-func (p *process) await(ctx context.Context) error {
-	return controlplane.Eventually(ctx, p.Name()+" to be ready", time.Minute, func(context.Context) error {
-		if err := p.Err(); err != nil {
-			return err
-		}
-		return get(p.probe, "readyz")
-	})
 }
 
 func object(apiVersion, kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {

@@ -60,6 +60,7 @@ var (
 	noTerraform = exemption{"Terraform is not built here; TestRealTerraform runs it where it is installed", "gate/systems/plan_test.go",
 		`tf.run("show", "-json", "tfplan")`}
 	byTofu = exemption{"it builds OpenTofu; the test is the one that the command names", "gate/systems/plan_test.go", `"tofu": os.Getenv("KAUSALITY_TOFU")`}
+	stops  = exemption{"it stops a playground; TestEnd ends a process as it does", "test/controlplane/process_test.go", "End(t.Context(), dir)"}
 	cleans = exemption{"it removes the programs that the tests run", "Makefile", "@rm -rf $(OUT) $(if $(PARTS),$(BIN),"}
 )
 
@@ -136,6 +137,7 @@ var pages = []followed{
 	}},
 	{page: "docs/demo.md", commands: []typed{
 		{command: "KEEP=1 make demo", not: takes("demo")},
+		{command: "make demo-stop", not: stops},
 	}},
 	{page: "docs/performance.md", commands: []typed{
 		{command: `make bench ARGS="--rounds=1500 requests"`, not: takes("bench")},
@@ -177,7 +179,7 @@ var pages = []followed{
 		{command: "kubectl delete mutatingwebhookconfiguration kausality", prints: "deleted"},
 		{command: "kubectl -n kausality-system scale deployment kausality-controller --replicas=2", prints: "scaled", after: func(t *testing.T) {
 			require.NoError(t, the.controller.Restart())
-			require.NoError(t, the.controller.await(t.Context()))
+			require.NoError(t, the.controller.Await(t.Context()))
 			wait.For(t, "the configuration to be created again", wait.Patience, func(ctx context.Context) error { _, err := entries(ctx); return err })
 		}},
 		{command: "kubectl get drifts -A"},

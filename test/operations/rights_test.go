@@ -12,6 +12,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
+	"github.com/kausality-io/function-kausality/test/installation"
 )
 
 // TestMissingRights: a component whose roles the API server does not know logs the
@@ -21,9 +22,9 @@ func TestMissingRights(t *testing.T) {
 	for _, component := range []string{"gate", "webhook"} {
 		t.Run(component, func(t *testing.T) {
 			account := "roleless-" + component
-			file, err := the.ServiceAccountKubeconfig(t.Context(), home, account, itself)
+			file, err := the.ServiceAccountKubeconfig(t.Context(), home, account, installation.Nothing)
 			require.NoError(t, err)
-			args, err := the.args(t.Context(), component)
+			args, err := installation.Args(t.Context(), the.admin, component)
 			require.NoError(t, err)
 			addresses := [2]string{}
 			for i := range addresses {

@@ -228,7 +228,7 @@ func TestRollout(t *testing.T) {
 	for _, p := range the.webhooks {
 		p.Kill()
 		require.NoError(t, p.Restart())
-		require.NoError(t, p.await(t.Context()))
+		require.NoError(t, p.Await(t.Context()))
 	}
 	s.ready("app-02", "False")
 	o = s.until("larger", "stopped", func(o *v1alpha1.Rollout) bool { return o.Status.Phase == v1alpha1.RolloutStopped })

@@ -117,7 +117,7 @@ func (l *environment) lifetimes(t *testing.T, serving, authority time.Duration) 
 			return err
 		}
 		l.controller = next
-		return next.await(ctx)
+		return next.Await(ctx)
 	}
 	require.NoError(t, set(fmt.Sprintf("%.0fs", serving.Seconds()), fmt.Sprintf("%.0fs", authority.Seconds())))
 	t.Cleanup(func() {
@@ -155,7 +155,7 @@ func TestRotationAndRestarts(t *testing.T) {
 			t.Fatal("the replica does not end")
 		}
 		require.NoError(t, p.Restart())
-		require.NoError(t, p.await(t.Context()))
+		require.NoError(t, p.Await(t.Context()))
 		restarts++
 		bundles, serving = seen.counts()
 	}

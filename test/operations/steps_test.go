@@ -131,6 +131,7 @@ var synopses = map[string][]exemption{
 		{"rollout approve", "test/kubectl/rollout_test.go", `the.terminal(t, "y\n", "rollout", "approve", "silver")`},
 	},
 	"docs/records.md": {{"no command, but the form of a sink", "cmd/kausality/advertised_test.go", `"record-sink": {"cloudevents=`}},
+	"docs/try.md":     {{"typed whole in a playground", "test/playground/try_test.go", `filepath.Join(root, "docs", "try.md")`}},
 	"docs/gitops.md":  {{"pending -A", "test/kubectl/plugin_test.go", `the.pipe(t, "pending", "-A")`}},
 }
 

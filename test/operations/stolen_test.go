@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kausality-io/function-kausality/test/installation"
 )
 
 // thief is the user agent of requests with a token that was stolen from a component.
@@ -21,7 +23,7 @@ const thief = "thief"
 // stolen is a client with the token of the policy controller.
 func stolen(t *testing.T) dynamic.Interface {
 	t.Helper()
-	file, err := the.ServiceAccountKubeconfig(t.Context(), home, "kausality-controller", itself)
+	file, err := the.ServiceAccountKubeconfig(t.Context(), home, "kausality-controller", installation.Nothing)
 	require.NoError(t, err)
 	c, err := clientcmd.BuildConfigFromFlags("", file)
 	require.NoError(t, err)

@@ -161,7 +161,7 @@ func TestRestoreBeforeAccessGoes(t *testing.T) {
 		t.Errorf("the gate has access to what it holds: %v, error %v", has, err)
 	}
 	require.NoError(t, the.gate.Restart())
-	require.NoError(t, the.gate.await(t.Context()))
+	require.NoError(t, the.gate.Await(t.Context()))
 	restoredTo(t, ns, "kept", "*")
 	wait.For(t, "everything to be restored", wait.Patience, func(ctx context.Context) error { return allRestored(ctx, ns) })
 	wait.For(t, "the gate's access to go", wait.Patience, func(ctx context.Context) error {

@@ -117,7 +117,7 @@ func newShell(t *testing.T) *shell {
 	built, err := parts.Ensure(t.Context(), os.Stderr, "", parts.KubectlKausality)
 	require.NoError(t, err)
 	d.bin = t.TempDir()
-	for name, file := range map[string]string{"kubectl": tools[parts.Kubectl], "helm": the.helm,
+	for name, file := range map[string]string{"kubectl": tools[parts.Kubectl], "helm": the.helm.Program,
 		"kubectl-kausality": built["kubectl-kausality"], "kausality": the.kausality} {
 		require.NoError(t, os.Symlink(file, filepath.Join(d.bin, name)))
 	}

@@ -49,7 +49,7 @@ func TestUngateOpen(t *testing.T) {
 		spent(t, tc.resource, ns, tc.held, keys[name])
 	}
 	require.NoError(t, the.gate.Restart())
-	require.NoError(t, the.gate.await(t.Context()))
+	require.NoError(t, the.gate.Await(t.Context()))
 	for _, tc := range cases {
 		observes(t, ns, tc.database, 9)
 		closedGate(t, ns, tc.database) // it goes on, and takes it in again

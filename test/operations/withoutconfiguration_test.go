@@ -28,7 +28,7 @@ func TestRetainedAfterEmergency(t *testing.T) {
 	emergency(t)
 	require.NoError(t, the.admin.Resource(kausality).Delete(t.Context(), "shop", forget))
 	require.NoError(t, the.controller.Restart())
-	require.NoError(t, the.controller.await(t.Context()))
+	require.NoError(t, the.controller.Await(t.Context()))
 	restoredTo(t, ns, "orders", "*")
 }
 

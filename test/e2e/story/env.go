@@ -24,6 +24,8 @@ type Options struct {
 	Out io.Writer
 	// Webhook and Function select the parts of Kausality that run.
 	Webhook, Function bool
+	// Install installs Kausality, starts it, and grants users what they may do, in place of all that Start does for that.
+	Install func(ctx context.Context, e *Env) error
 	// Kausality is the program to run; built from the repository where empty.
 	Kausality string
 	// SteadyBreaker keeps the defaults of Crossplane's circuit breaker.
@@ -161,7 +163,7 @@ var teams = map[string][]string{Hans: {"platform-team"}}
 
 // hans may do everything with databases, in whatever form, and approve; and he has the role
 // for users of the plugin.
-func (e *Env) installOffer(ctx context.Context) error {
+func (e *Env) grantUsers(ctx context.Context) error {
 	groups := []string{"example.org", "cloud.example.org", "kubernetes.m.crossplane.io", "kausality.io", "apiextensions.crossplane.io",
 		"example.com", "rds.aws.crossplane.io"}
 	rules := rbacv1.PolicyRule{APIGroups: groups, Resources: []string{"*"}, Verbs: []string{"*"}}
@@ -173,6 +175,16 @@ func (e *Env) installOffer(ctx context.Context) error {
 			continue // the roles for users are installed with it
 		}
 		if err := e.Bind(ctx, u, "kausality-viewer"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// installOffer grants users what they may do, unless Install did, and offers XDatabases.
+func (e *Env) installOffer(ctx context.Context) error {
+	if e.Options.Install == nil {
+		if err := e.grantUsers(ctx); err != nil {
 			return err
 		}
 	}

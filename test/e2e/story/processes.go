@@ -11,16 +11,11 @@ import (
 	"strings"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
-
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+	"github.com/kausality-io/function-kausality/test/installation"
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
 )
-
-// nothing is a rule that grants nothing: the components get their access from the
-// manifests, as in a real cluster.
-var nothing = rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"selfsubjectreviews"}, Verbs: []string{"create"}}
 
 func (e *Env) startCloud(ctx context.Context) error {
 	port, err := controlplane.FreePort()
@@ -151,6 +146,9 @@ var resources = []string{"*.example.org", "*.cloud.example.org", "objects.kubern
 // gate under their own ServiceAccounts. Without webhook only what the
 // function needs is installed.
 func (e *Env) startKausality(ctx context.Context) error {
+	if e.Options.Install != nil {
+		return e.Options.Install(ctx, e)
+	}
 	if !e.Options.Webhook {
 		return e.applyOutput(ctx, "manifests", "--function-only")
 	}
@@ -192,7 +190,7 @@ func (e *Env) startKausality(ctx context.Context) error {
 }
 
 func (e *Env) component(ctx context.Context, name string, probe int, args ...string) error {
-	kubeconfig, err := e.ServiceAccountKubeconfig(ctx, home, "kausality-"+name, nothing)
+	kubeconfig, err := e.ServiceAccountKubeconfig(ctx, home, "kausality-"+name, installation.Nothing)
 	if err != nil {
 		return err
 	}
