@@ -48,6 +48,9 @@ CLI     = $(BIN)/crossplane-cli-v2.2.0
 GEN     = $(BIN)/controller-gen
 HELM    = $(BIN)/helm-v3.20.0
 SUMMARY = $(BIN)/summary
+DEMO    = $(BIN)/demo
+# The directory of make demo KEEP=1.
+PLAYGROUND = $(OUT)/playground
 GOTESTSUM = $(BIN)/gotestsum-v1.13.0
 VULN    = $(BIN)/govulncheck
 SBOM    = $(BIN)/cyclonedx-gomod
@@ -68,9 +71,16 @@ help: ## List the targets
 		/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
-demo: ## Play the story on a real control plane; KEEP=1 leaves it running, DIR=… the logs
-	@$(GO) build -C test -trimpath -o $(BIN)/demo ./cmd/demo
-	@exec $(BIN)/demo $(if $(KEEP),--keep) $(if $(DIR),--dir=$(DIR))
+demo: $(DEMO) ## Play the story on a real control plane; KEEP=1 leaves a playground running, DIR=… the logs
+	@exec $(DEMO) $(if $(KEEP),--keep --dir=$(or $(DIR),$(PLAYGROUND)),$(if $(DIR),--dir=$(DIR)))
+
+.PHONY: demo-stop
+demo-stop: $(DEMO) ## Stop the playground that make demo KEEP=1 left running; DIR=… if that had one
+	@exec $(DEMO) --stop --dir=$(or $(DIR),$(PLAYGROUND))
+
+.PHONY: $(DEMO)
+$(DEMO):
+	@$(GO) build -C test -trimpath -o $@ ./cmd/demo
 
 # What was tested is kept, and recorded in $(OUT)/passed, only where nothing was left out: a variable other than RESUME may change what runs.
 WHOLE = $(if $(filter-out RESUME=%,$(MAKEOVERRIDES))$(filter-out file default,$(origin PHASES) $(origin PLANES)),,yes)

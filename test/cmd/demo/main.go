@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -14,28 +15,56 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 	"github.com/kausality-io/function-kausality/test/e2e/story"
+	"github.com/kausality-io/function-kausality/test/playground"
 )
 
 func main() {
-	keep := flag.Bool("keep", false, "leave everything running in the end, with a database to try things on")
+	keep := flag.Bool("keep", false, "leave a playground running in the end")
+	stop := flag.Bool("stop", false, "stop the playground of --dir")
 	dir := flag.String("dir", "", "work in this directory and leave the logs there")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *keep, *dir)
-	stop()
+	ctx, done := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	err := run(ctx, *keep, *stop, *dir)
+	done()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo: "+err.Error())
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, keep bool, dir string) error {
-	began := time.Now()
-	if err := announce(); err != nil {
+func run(ctx context.Context, keep, stop bool, dir string) error {
+	if stop {
+		return end(ctx, dir)
+	}
+	if err := announce(keep); err != nil {
 		return err
 	}
+	if err := play(ctx, dir); err != nil || !keep {
+		return err
+	}
+	fmt.Println("\nA playground for you, with Kausality as its chart installs it:")
+	return stay(ctx, dir)
+}
+
+// end the playground that runs in a directory.
+func end(ctx context.Context, dir string) error {
+	err := controlplane.End(ctx, dir)
+	if errors.Is(err, controlplane.ErrNotRunning) {
+		fmt.Println("No playground is running in " + dir + ".")
+		return nil
+	}
+	if err == nil {
+		fmt.Println("The playground has stopped.")
+	}
+	return err
+}
+
+// play the story.
+func play(ctx context.Context, dir string) error {
+	began := time.Now()
 	e, err := story.Start(ctx, story.Options{Dir: dir, Out: os.Stdout, Webhook: true, Function: true})
 	defer e.Stop()
 	if err != nil {
@@ -46,19 +75,28 @@ func run(ctx context.Context, keep bool, dir string) error {
 		return fmt.Errorf("%w; run it again with DIR=… to keep the logs", err)
 	}
 	fmt.Printf("\nEverything went as it should, in %.0fs.\n", time.Since(began).Seconds())
-	if !keep {
-		return nil
-	}
-	fmt.Println("\nOnce more, for you:")
-	if err := story.Play(ctx, e, t, story.Chapters[:2]); err != nil {
+	return nil
+}
+
+// stay until the user ends the playground.
+func stay(ctx context.Context, dir string) error {
+	p, err := playground.Start(ctx, dir, os.Stdout)
+	defer p.Stop()
+	if err != nil {
 		return err
 	}
-	return wait(ctx, e)
+	fmt.Print(p.Page())
+	<-ctx.Done()
+	return nil
 }
 
 // announce what a cold start costs, before it is spent.
-func announce() error {
-	missing, err := parts.Missing("", story.Parts()...)
+func announce(keep bool) error {
+	needed := story.Parts()
+	if keep {
+		needed = append(needed, playground.Parts()...)
+	}
+	missing, err := parts.Missing("", needed...)
 	if err != nil {
 		return err
 	}
@@ -71,29 +109,5 @@ func announce() error {
 	}
 	fmt.Printf("The first run builds %d programs from their Go modules: about %.0f minutes on 2 cores. They are kept in bin/.\n",
 		len(missing), cold.Minutes()+1)
-	return nil
-}
-
-// wait until the user ends the demo.
-func wait(ctx context.Context, e *story.Env) error {
-	hans, err := e.Kubeconfig("hans", story.Hans)
-	if err != nil {
-		return err
-	}
-	admin, err := e.Kubeconfig("admin", "")
-	if err != nil {
-		return err
-	}
-	fmt.Printf(`
-It goes on running until you press Ctrl-C. In another terminal:
-
-  export KUBECONFIG=%s   # you are hans; the administrator is %s
-  kubectl get xdatabases,databases,drifts
-  kubectl patch xdatabase orders --type=merge -p '{"spec":{"size":50}}'
-  kubectl get databases -o yaml | grep kausality.io
-  kubectl delete databases --all
-  curl %s/_log
-`, hans, admin, e.CloudURL())
-	<-ctx.Done()
 	return nil
 }
