@@ -20,7 +20,9 @@ const maxUnevaluated = 3
 // query returns the query that looks for an approval of this change among those of the parent.
 func (ev *evaluation) query() approval.Query {
 	return *ev.question.Get(func() approval.Query {
-		return approve.Query(ev.Facts, ev.class.digest, ev.approvedSince(), ev.poll().Lacks())
+		q := approve.Query(ev.Facts, ev.class.digest, ev.approvedSince(), ev.poll().Lacks())
+		q.Counted = ev.poll().Counted()
+		return q
 	})
 }
 

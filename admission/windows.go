@@ -71,5 +71,6 @@ func glassBox(ev *evaluation, rules allowance.Rules) (identity.Holder, approval.
 		lacking := rules.Closed(votes, ev.Req.Time)
 		return lacking, lacking != ""
 	})
+	q.Counted = func(votes []v1alpha1.Vote) []v1alpha1.Vote { return rules.BrokeGlass(votes, ev.Req.Time) }
 	return holder, set, q
 }

@@ -51,7 +51,7 @@ func (v view) hopLines(h v1alpha1.Hop) []string {
 			line += ": difference " + a.Digest
 		}
 		line += approvers(a.By)
-		if a.Reason != "" {
+		if a.Reason != "" && !slices.ContainsFunc(a.By, func(v v1alpha1.Vote) bool { return v.Reason != "" }) {
 			line += ", because: " + a.Reason
 		}
 		out = append(out, line)
@@ -69,6 +69,9 @@ func approvers(votes []v1alpha1.Vote) string {
 		}
 		if v.BreakGlass != "" {
 			name += " (break glass: " + v.BreakGlass + ")"
+		}
+		if v.Reason != "" {
+			name += " (because: " + v.Reason + ")"
 		}
 		names = append(names, name)
 	}

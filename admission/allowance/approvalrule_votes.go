@@ -100,6 +100,70 @@ func (r *Rule) glassBroken(votes []v1alpha1.Vote, now time.Time) bool {
 	return slices.ContainsFunc(votes, func(v v1alpha1.Vote) bool { return v.BreakGlass != "" && !r.expired(v, now) && among(v, r.alone) })
 }
 
+// Counted returns the votes by which the rules are met (KR-14-10): of a rule that a vote meets alone those that do, else those that one of
+// its requirements counts. A vote that meets no rule alone is an ordinary one, without the reason for which it should.
+func (r Rules) Counted(votes []v1alpha1.Vote, authors []string, now time.Time) []v1alpha1.Vote {
+	var out []v1alpha1.Vote
+	for _, v := range votes {
+		counts := len(r.BrokeGlass([]v1alpha1.Vote{v}, now)) > 0
+		if !counts {
+			v.BreakGlass = ""
+		}
+		for _, rule := range r {
+			counts = counts || !rule.glassBroken(votes, now) && rule.discounted(v, authors, now) == ""
+		}
+		if counts {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// BrokeGlass returns the votes of users who may approve alone by one of the rules (KR-14-22).
+func (r Rules) BrokeGlass(votes []v1alpha1.Vote, now time.Time) []v1alpha1.Vote {
+	return slices.DeleteFunc(slices.Clone(votes), func(v v1alpha1.Vote) bool {
+		return !slices.ContainsFunc(r, func(rule *Rule) bool { return rule.glassBroken([]v1alpha1.Vote{v}, now) })
+	})
+}
+
+// Discounted returns a clause about the reason why a vote counts by none of the rules; "" where it counts by one of them, and where there
+// are none.
+func (r Rules) Discounted(v v1alpha1.Vote, authors []string, now time.Time) string {
+	var out []string
+	if len(r.BrokeGlass([]v1alpha1.Vote{v}, now)) > 0 {
+		return ""
+	}
+	for _, rule := range r {
+		why := rule.discounted(v, authors, now)
+		if why == "" {
+			return ""
+		}
+		out = append(out, why+" (ApprovalRule "+rule.Name+")")
+	}
+	return strings.Join(out, "; ")
+}
+
+// discounted returns a clause about the reason why no requirement of the rule counts a vote; "" where one does.
+func (r *Rule) discounted(v v1alpha1.Vote, authors []string, now time.Time) string {
+	switch {
+	case r.broken:
+		return "the rule does not compile, see its status"
+	case r.expired(v, now):
+		return "it has expired"
+	}
+	var out []string
+	for _, q := range r.require {
+		why := q.discounted(v, authors)
+		if why == "" {
+			return ""
+		}
+		if !slices.Contains(out, why) {
+			out = append(out, why)
+		}
+	}
+	return strings.Join(out, ", and ")
+}
+
 // expired reports whether a vote has expired, so that it does not count (KR-14-08).
 func (r *Rule) expired(v v1alpha1.Vote, now time.Time) bool {
 	return r.expiresAfter > 0 && !now.Before(v.At.Add(r.expiresAfter))
@@ -121,16 +185,16 @@ func (r *Rule) lacks(votes []v1alpha1.Vote, authors []string, now time.Time) []s
 }
 
 func (q *requirement) lacks(votes []v1alpha1.Vote, authors []string) string {
-	authors, unknown := known(authors)
-	if q.refuses && len(unknown) > 0 {
-		return "votes do not count, since an author of the change is not known by name: " + strings.Join(unknown, ", ")
+	if why := q.refused(authors); why != "" {
+		return why
 	}
 	var counted []string
 	for _, v := range votes {
-		if q.counts(v, authors) {
+		if q.discounted(v, authors) == "" {
 			counted = append(counted, v.User)
 		}
 	}
+	authors, unknown := known(authors)
 	if len(counted) >= q.count {
 		return ""
 	}
@@ -151,10 +215,27 @@ func (q *requirement) lacks(votes []v1alpha1.Vote, authors []string) string {
 	return out
 }
 
-// counts reports whether a vote counts, of a change by these authors.
-func (q *requirement) counts(v v1alpha1.Vote, authors []string) bool {
-	return (len(q.subjects) == 0 || among(v, q.subjects)) && (!q.persons || isPerson(v)) &&
-		(!q.notAuthors || !v.Author && !slices.Contains(authors, v.User))
+// refused returns a clause about the reason why no vote counts for a change by these authors; "" where votes do.
+func (q *requirement) refused(authors []string) string {
+	if _, unknown := known(authors); q.refuses && len(unknown) > 0 {
+		return "votes do not count, since an author of the change is not known by name: " + strings.Join(unknown, ", ")
+	}
+	return ""
+}
+
+// discounted returns a clause about the reason why a vote does not count for a change by these authors; "" where it does.
+func (q *requirement) discounted(v v1alpha1.Vote, authors []string) string {
+	switch {
+	case len(q.subjects) > 0 && !among(v, q.subjects):
+		return v.User + " is not of " + subjectsText(q.subjects)
+	case q.persons && v.OnBehalfOf != "":
+		return v.User + " acts on behalf of " + v.OnBehalfOf + ", and only people vote"
+	case q.persons && v.Machine:
+		return v.User + " is a machine, and only people vote"
+	case q.notAuthors && (v.Author || slices.Contains(authors, v.User)):
+		return v.User + " is an author of the change, and authors do not vote"
+	}
+	return q.refused(authors)
 }
 
 // known returns the authors that are known by name, and a clause about each of the others.
@@ -170,12 +251,6 @@ func known(authors []string) (names, unknown []string) {
 		}
 	}
 	return names, unknown
-}
-
-// isPerson reports whether a vote is that of a person. It is neither a vote of a machine nor one that a machine casts
-// for another user.
-func isPerson(v v1alpha1.Vote) bool {
-	return v.OnBehalfOf == "" && !v.Machine
 }
 
 // among reports whether a vote is by one of the subjects.

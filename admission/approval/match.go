@@ -43,6 +43,8 @@ type Query struct {
 	// with none for other approvals, which have no votes for it. waits: nothing is missing but
 	// a window that is open. nil where no rule matches.
 	Lacks func(votes []v1alpha1.Vote) (lacking string, waits bool)
+	// Counted returns those of the votes by which these rules are met. nil where all are.
+	Counted func(votes []v1alpha1.Vote) []v1alpha1.Vote
 }
 
 // Match is an approval that fits, with the claim that must be written first.
@@ -131,6 +133,7 @@ func (s Set) votes(q Query) []v1alpha1.Vote {
 			continue
 		}
 		for _, v := range c.By {
+			v.Reason = c.Reason
 			out = append(slices.DeleteFunc(out, func(o v1alpha1.Vote) bool { return o.User == v.User }), v)
 		}
 	}
@@ -177,12 +180,15 @@ func (s Set) By(e Entry) []v1alpha1.Vote {
 }
 
 // by returns the votes of the users who approved the difference by an entry. Where votes are counted, it includes
-// those by other entries.
+// those by other entries, and leaves out those that do not count (KR-14-10).
 func (s Set) by(e Entry, q Query) []v1alpha1.Vote {
-	if q.Lacks == nil {
+	switch {
+	case q.Lacks == nil:
 		return s.By(e)
+	case q.Counted == nil:
+		return s.votes(q)
 	}
-	return s.votes(q)
+	return q.Counted(s.votes(q))
 }
 
 // UsedFor reports whether an approval of a difference was used up, and is not written on the parent any more. An

@@ -62,6 +62,14 @@ func (p *Poll) Lacks() func([]v1alpha1.Vote) (string, bool) {
 	return func(votes []v1alpha1.Vote) (string, bool) { return p.rules.Lacks(votes, p.authors, p.now) }
 }
 
+// Counted returns the function for approval.Query.Counted; nil for a nil Poll.
+func (p *Poll) Counted() func([]v1alpha1.Vote) []v1alpha1.Vote {
+	if p == nil {
+		return nil
+	}
+	return func(votes []v1alpha1.Vote) []v1alpha1.Vote { return p.rules.Counted(votes, p.authors, p.now) }
+}
+
 // Needs returns the needs of each rule, and what the votes lack by it (KR-14-18); nil where no rule matches.
 func (p *Poll) Needs(votes []v1alpha1.Vote) []allowance.Need {
 	if p == nil {
@@ -88,11 +96,15 @@ func Deleters(f *facts.Facts, id string) []string {
 	return out
 }
 
-// Approvers returns votes in the form of a trace (KR-14-10): without the groups, which are for the rules alone.
+// Approvers returns votes in the form of a trace (KR-14-10): without the groups, which are for the rules alone, and with the reasons where
+// they differ.
 func Approvers(votes []v1alpha1.Vote) []v1alpha1.Vote {
 	out := slices.Clone(votes)
+	differ := slices.ContainsFunc(votes, func(v v1alpha1.Vote) bool { return v.Reason != votes[0].Reason })
 	for i := range out {
-		out[i].Groups = nil
+		if out[i].Groups = nil; !differ {
+			out[i].Reason = ""
+		}
 	}
 	return out
 }

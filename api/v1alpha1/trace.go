@@ -136,6 +136,8 @@ type Vote struct {
 	OnBehalfOf string `json:"onBehalfOf,omitempty"`
 	// BreakGlass is the reason for which the user approves alone; empty for an ordinary vote.
 	BreakGlass string `json:"breakGlass,omitempty"`
+	// Reason that this user gave, at most MaxCauseName bytes; empty for none, and in a trace where all gave the same.
+	Reason string `json:"reason,omitempty"`
 	// Author: the user had requested the deletion before the vote. Such a vote does not count where a rule has notAuthors.
 	Author bool `json:"author,omitempty"`
 }
