@@ -37,7 +37,7 @@ func refuseRejected(ev *evaluation) (outcome.Verdict, error) {
 	if !ok {
 		return outcome.Verdict{}, nil
 	}
-	v := ev.refuse(outcome.Rejected(ev.parent().Ref, ev.KindOf(ev.parent()), r))
+	v := ev.refuse(outcome.Rejected(ev.parent().Ref, ev.KindOf(ev.parent()), r, ev.Req.Ref(), ev.Kind))
 	v.Resolution = outcome.ResolutionRejected
 	return v, nil
 }

@@ -216,7 +216,8 @@ func (ev *decider) stops(j judgement) *outcome.Refusal {
 	case freeze != nil:
 		r = outcome.Frozen(freeze)
 	case rejected != nil:
-		r = outcome.Rejected(j.holder.Ref, ev.KindOf(j.holder), *rejected)
+		at := max(0, slices.IndexFunc(j.blocked, func(mr *parent.State) bool { return mr.Name == rejected.Name && mr.Kind == rejected.Kind }))
+		r = outcome.Rejected(j.holder.Ref, ev.KindOf(j.holder), *rejected, j.blocked[at].Ref, ev.KindOf(j.blocked[at]))
 	default:
 		return nil
 	}
