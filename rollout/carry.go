@@ -17,7 +17,6 @@ import (
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/identity"
-	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/rollout"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -229,7 +228,7 @@ func (c *Controller) changes(ctx context.Context, r *run, set *allowance.Set) (a
 			out.changes = append(out.changes, change)
 			var initiators []string
 			if p != nil {
-				initiators = trace.Authors(p.Annotations, heldSince(d, p.State))
+				initiators = trace.Authors(p.Annotations, rollout.HeldSince(d, p.State))
 			}
 			out.authors = append(out.authors, rollout.Authors(&d.Spec, initiators)...)
 		}
@@ -238,15 +237,6 @@ func (c *Controller) changes(ctx context.Context, r *run, set *allowance.Set) (a
 	slices.Sort(out.authors)
 	out.authors = slices.Compact(out.authors)
 	return out, failed
-}
-
-// heldSince is the intent of a parent after which a change was first held, by its generation.
-func heldSince(d *v1alpha1.Drift, p *parent.State) int64 {
-	if h := d.Status.Held; h != nil && h.Since != nil {
-		return h.Since.Generation
-	}
-	intent, _ := trace.Intent(p)
-	return intent.Generation
 }
 
 // drift that shows a difference, from the cache; nil where it is gone.

@@ -302,15 +302,15 @@ func (s *Set) Matching(c *Change) Rules {
 	return out
 }
 
-// About returns the ApprovalRules that require votes for some change of the object of a change; nil where no rule
-// does.
+// About returns the ApprovalRules that require votes for some change of the object of a change, in its relation where it has one; nil where no
+// rule does.
 func (s *Set) About(c *Change) Rules {
 	if s == nil {
 		return nil
 	}
 	var out Rules
 	for _, r := range s.rules {
-		if r.votes() && r.has(c) {
+		if r.votes() && r.has(c) && (c.Relation == "" || slices.Contains(r.appliesTo, c.appliesTo()) && r.in(c.Relation)) {
 			out = append(out, r)
 		}
 	}
@@ -332,9 +332,14 @@ func (r *Rule) has(c *Change) bool {
 // selects reports whether the rule matches a change, without regard to its expression.
 func (r *Rule) selects(c *Change) bool {
 	return slices.Contains(r.appliesTo, c.appliesTo()) && r.has(c) &&
-		(len(r.relations) == 0 || slices.Contains(r.relations, c.Relation)) &&
+		r.in(c.Relation) &&
 		(len(r.verbs) == 0 || slices.ContainsFunc(c.Verbs, func(v v1alpha1.Verb) bool { return slices.Contains(r.verbs, v) })) &&
 		r.touches(c)
+}
+
+// in reports whether the rule matches changes in a relation.
+func (r *Rule) in(relation v1alpha1.Relation) bool {
+	return len(r.relations) == 0 || slices.Contains(r.relations, relation)
 }
 
 // touches reports whether the change is one of the paths of the rule.

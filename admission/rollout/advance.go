@@ -11,6 +11,8 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -209,6 +211,15 @@ func Authors(d *v1alpha1.DriftSpec, initiators []string) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// HeldSince returns the intent of a parent after which a change was first held, by its generation.
+func HeldSince(d *v1alpha1.Drift, p *parent.State) int64 {
+	if h := d.Status.Held; h != nil && h.Since != nil {
+		return h.Since.Generation
+	}
+	intent, _ := trace.Intent(p)
+	return intent.Generation
 }
 
 // Reason returns the reason of the approvals of a plan. With it, they are other approvals than those of
