@@ -96,44 +96,18 @@ func AddRejection(r v1alpha1.Rejection) Edit {
 			return nil, err
 		}
 		set := approval.Parse(map[string]string{key: annotations[key]})
-		if len(set.Warnings) == 0 && slices.Contains(set.Rejections, r) {
+		if len(set.Warnings) == 0 && slices.ContainsFunc(set.Rejections, func(have v1alpha1.Rejection) bool { return covers(have, r) }) {
 			return stored(annotations, key), nil
 		}
 		return appended(annotations, key, r)
 	}
 }
 
-// WithdrawRejections of one object: all entries that identify it as r does,
-// whatever their reason. The others are kept as they are written; an empty list
-// is removed.
-func WithdrawRejections(r v1alpha1.Rejection) Edit {
-	return func(annotations map[string]string) (*string, error) {
-		key := v1alpha1.AnnotationKeyRejections
-		value, ok := annotations[key]
-		if !ok {
-			return nil, nil // nil writes nothing.
-		}
-		if err := approval.Validate(key, value); err != nil {
-			return nil, fmt.Errorf("annotation %s does not parse: %w; correct it with kubectl edit", key, err)
-		}
-		set, list := approval.Parse(annotations), []any{}
-		if err := yaml.Unmarshal([]byte(value), &list); err != nil || len(list) != len(set.Rejections) {
-			return nil, fmt.Errorf("annotation %s does not parse: %w; correct it with kubectl edit", key, err)
-		}
-		kept := make([]any, 0, len(list))
-		for i, have := range set.Rejections {
-			if have.APIVersion != r.APIVersion || have.Kind != r.Kind || have.Name != r.Name || have.Resource != r.Resource {
-				kept = append(kept, list[i])
-			}
-		}
-		switch len(kept) {
-		case len(list):
-			return &value, nil
-		case 0:
-			return nil, nil // nil removes it.
-		}
-		return encoded(key, kept)
-	}
+// covers reports whether a rejection is about the object of another one, for the same reason, and for as long.
+func covers(have, r v1alpha1.Rejection) bool {
+	lasts := have.Generation == 0 || r.Generation != 0 && have.Generation >= r.Generation
+	have.Generation = r.Generation
+	return lasts && have == r
 }
 
 // oneOf is the value of a list annotation with one entry, validated.
@@ -179,17 +153,22 @@ type AlreadyFrozenError struct{ Freeze v1alpha1.Freeze }
 
 // Error names user, time and message of the freeze.
 func (e *AlreadyFrozenError) Error() string {
-	out := "it is frozen already"
+	by := ""
 	if e.Freeze.User != "" {
-		out += " by " + e.Freeze.User
+		by = " by " + e.Freeze.User
 	}
-	if e.Freeze.At != nil {
-		out += " since " + e.Freeze.At.UTC().Format(time.RFC3339)
+	return "it is frozen already" + by + since(e.Freeze) + "; unfreeze it first, or give --overwrite"
+}
+
+// since when a freeze exists, and its message, as the end of a clause.
+func since(f v1alpha1.Freeze) (out string) {
+	if f.At != nil {
+		out += " since " + f.At.UTC().Format(time.RFC3339)
 	}
-	if e.Freeze.Message != "" {
-		out += " (" + e.Freeze.Message + ")"
+	if f.Message != "" {
+		out += " (" + f.Message + ")"
 	}
-	return out + "; unfreeze it first, or give --overwrite"
+	return out
 }
 
 // Freeze a parent. Without overwrite an existing freeze is kept, and the error is

@@ -175,6 +175,13 @@ func TestEdits(t *testing.T) {
 			edit:   AddRejection(r),
 			err:    "does not parse",
 		},
+		"RejectionCovered": {
+			reason: "one for ever is enough",
+			in:     annotations{keyRejections: "- {apiVersion: v1, kind: ConfigMap, name: a, reason: audit}"},
+			key:    keyRejections,
+			edit:   AddRejection(v1alpha1.Rejection{APIVersion: "v1", Kind: "ConfigMap", Name: "a", Reason: "audit", Generation: 3}),
+			want:   "- {apiVersion: v1, kind: ConfigMap, name: a, reason: audit}",
+		},
 		"Withdraw": {
 			reason: "those of others stay, unknown fields included",
 			in: annotations{keyRejections: "- {apiVersion: v1, kind: ConfigMap, name: a, reason: audit}\n- {apiVersion: v1, kind: ConfigMap," +

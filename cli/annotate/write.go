@@ -53,6 +53,10 @@ type Change struct {
 	After  *string `json:"after,omitempty"`
 	// Unchanged: it had the value already.
 	Unchanged bool `json:"unchanged,omitempty"`
+	// Had and Has are all annotations of the object before and after it, as the API server answered: with what the webhook makes of the change.
+	// Has is nil where nothing was sent.
+	Had map[string]string `json:"-"`
+	Has map[string]string `json:"-"`
 }
 
 // attempts of a write that conflicts with others, and the pauses between them:
@@ -72,10 +76,13 @@ func (w Writer) Annotate(ctx context.Context, key string, edit Edit) (Change, er
 			return Change{}, err
 		}
 		c, err := edited(o.GetAnnotations(), key, edit)
+		if c.Had = o.GetAnnotations(); c.Unchanged {
+			c.Has = c.Had
+		}
 		if err != nil || c.Unchanged || w.DryRun == DryRunClient {
 			return c, err
 		}
-		err = w.patch(ctx, o, c)
+		c.Has, err = w.patch(ctx, o, c)
 		if err == nil {
 			return c, nil
 		}
@@ -173,17 +180,20 @@ func operations(o *unstructured.Unstructured, c Change) []operation {
 	return append(ops, operation{"test", path, nil}, operation{"add", path, *c.After})
 }
 
-// patch the object with one change. The error is that of the API server, which the
+// patch the object with one change, and return its annotations then. The error is that of the API server, which the
 // caller distinguishes: Invalid and Conflict may be a lost race.
-func (w Writer) patch(ctx context.Context, o *unstructured.Unstructured, c Change) error {
+func (w Writer) patch(ctx context.Context, o *unstructured.Unstructured, c Change) (map[string]string, error) {
 	raw, err := json.Marshal(operations(o, c))
 	if err != nil {
-		return fmt.Errorf("cannot encode patch: %w", err)
+		return nil, fmt.Errorf("cannot encode patch: %w", err)
 	}
 	opts := metav1.PatchOptions{FieldManager: FieldManager}
 	if w.DryRun == DryRunServer {
 		opts.DryRun = []string{metav1.DryRunAll}
 	}
-	_, err = w.Client.Patch(ctx, w.Name, types.JSONPatchType, raw, opts)
-	return err
+	after, err := w.Client.Patch(ctx, w.Name, types.JSONPatchType, raw, opts)
+	if err != nil {
+		return nil, err
+	}
+	return after.GetAnnotations(), nil
 }
