@@ -43,6 +43,7 @@ func TestAdvertisedValues(t *testing.T) {
 			"preview": composition + " --crossplane=" + renders,
 			"reject":  "x/y --reason=a", "reject --selector": "x --reason=a",
 			"snooze": "x/y --off", "snooze --selector": "x --off", "snooze --for": "x/y", "snooze --until": "x/y",
+			"withdraw": "x/y", "withdraw --selector": "x",
 			"trace": "x/y", "ungate": "--all", "unfreeze": "x/y", "unfreeze --selector": "x",
 			"rollout start": "x --cause=a", "rollout status": "x",
 		},

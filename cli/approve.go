@@ -16,6 +16,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/verb"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/choice"
+	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
 // approveCommand approves differences that were reported, or changes in advance.
@@ -55,11 +56,11 @@ func newApproveCommand(s *session) *cobra.Command {
   kubectl kausality approve -A --cause xdatabases-7f3 --reason "SHOP-17"
 
   # Alone, outside of windows, as one of the users whom the ApprovalRules name for it
-  kubectl kausality approve 7642947475a29290 --break-glass --reason "INC-4711: the disk is full"
+  kubectl kausality approve 7642947475a29290 --break-glass "INC-4711: the disk is full"
 
   # It counts for two hours; and not at all any more
   kubectl kausality approve 7642947475a29290 --for 2h
-  kubectl kausality approve 7642947475a29290 --withdraw
+  kubectl kausality withdraw 7642947475a29290
 
   # Allow the controller any change of this database, until the spec of its parent is changed
   kubectl kausality approve database/orders-da6cb79af0ff --any --mode generation
@@ -77,7 +78,7 @@ func newApproveCommand(s *session) *cobra.Command {
 	mode := choice.One(&c.mode, v1alpha1.ApprovalOnce,
 		v1alpha1.ApprovalOnce, v1alpha1.ApprovalGeneration+" (until the next intent on the parent)", v1alpha1.ApprovalAlways)
 	fl.Var(mode, "mode", mode.List()+".")
-	fl.StringVarP(&c.reason, "reason", "m", "", "Reason, for other users; kubectl kausality trace shows it beside the change.")
+	fl.VarP((*sentences)(&c.reason), "reason", "m", "Reason, for other users; kubectl kausality trace shows it beside the change.")
 	fl.StringVar(&c.digest, "digest", "", "Approve the difference with this id of the object named, whether it is reported or not.")
 	fl.BoolVar(&c.any, "any", false, "Approve any change that their controllers make to the objects named.")
 	external := choice.Some(&c.external, externalVerbs()...)
@@ -138,8 +139,17 @@ func (c *approveCommand) run(cmd *cobra.Command, args []string) error {
 	if group {
 		d.selection = asGroup
 	}
-	for i := range list {
-		d.list = append(d.list, c.drift(&list[i]))
+	i, err := c.inspector(cmd.Context())
+	if err != nil {
+		return err
+	}
+	for n := range list {
+		w := c.drift(i, &list[n])
+		if c.withdraw && w.err == nil {
+			d.list = append(d.list, c.withdrawn(cmd.Context(), i, w)...)
+			continue
+		}
+		d.list = append(d.list, w)
 	}
 	done, err := writer{c.session, &c.writeOptions}.decided(cmd.Context(), d)
 	if err != nil || !c.wait || c.dryRun != dryNone {
@@ -149,7 +159,7 @@ func (c *approveCommand) run(cmd *cobra.Command, args []string) error {
 }
 
 // drift is approved on the parent that it names.
-func (c *approveCommand) drift(d *v1alpha1.Drift) annotationWrite {
+func (c *approveCommand) drift(i *inspect.Inspector, d *v1alpha1.Drift) annotationWrite {
 	t, err := c.target(identity.Ref(d.Spec.Parent))
 	if err != nil {
 		return annotationWrite{head: d.Name + "  " + summary(d), err: err}
@@ -158,15 +168,12 @@ func (c *approveCommand) drift(d *v1alpha1.Drift) annotationWrite {
 		return annotationWrite{on: t, head: d.Name + "  " + summary(d), err: errUnguarded(describeRef(d.Spec.Parent))}
 	}
 	w := annotationWrite{on: t, head: d.Name + "  " + summary(d), next: c.afterApproval(d), warn: c.obstacles, drift: d}
-	w.key, w.edit = c.vote(d.Spec.ID, c.mode, c.reason, c.view.now())
-	if c.withdraw {
-		w.next, w.warn = "Your approval is removed; those of other users stay.", nil
-	}
+	w.judge = c.cast(i, d, t, w.next)
+	w.key, w.edit = c.vote(i.User.Name, d.Spec.ID, c.mode, c.reason, c.view.now())
 	return w
 }
 
-// obstacles on a parent that take precedence over any approval (KR-05-06,
-// KR-05-09).
+// obstacles on a parent that take precedence over any approval (KR-05-06). A rejection of what is approved is reported with the approval.
 func (s *session) obstacles(ctx context.Context, t target) ([]string, error) {
 	u, err := t.client.Get(ctx, t.GetName(), metav1.GetOptions{})
 	if err != nil {
@@ -176,9 +183,6 @@ func (s *session) obstacles(ctx context.Context, t target) ([]string, error) {
 	out := set.Warnings
 	if f := set.Freeze; f != nil {
 		out = append(out, t.describe()+" is frozen"+attribution(f.User, f.Message, f.At)+"; every change is refused until it is unfrozen")
-	}
-	if len(set.Rejections) > 0 {
-		out = append(out, t.describe()+" has rejections, and one that matches takes precedence over any approval")
 	}
 	return out, nil
 }

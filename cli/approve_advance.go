@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -62,6 +64,23 @@ func (c *approveCommand) advance(ctx context.Context, i *inspect.Inspector, t ta
 		next = fmt.Sprintf("The gate of %s may open for %s, %s.", t.describe(), listVerbs(a.Verbs), lasts[a.Mode])
 	}
 	return annotationWrite{
-		on: holder, head: about(t, holder), key: v1alpha1.AnnotationKeyApprovals, edit: annotate.AddApproval(a), next: next, warn: c.obstacles,
+		on: holder, head: about(t, holder), key: v1alpha1.AnnotationKeyApprovals, edit: annotate.AddApproval(a), next: next + c.underRules(ctx, i, t, a), warn: c.obstacles,
 	}
+}
+
+// underRules is what ApprovalRules leave of an approval in advance, as a sentence after another; empty where none is about the object. Rules count votes for
+// differences alone (KR-14-03).
+func (c *approveCommand) underRules(ctx context.Context, i *inspect.Inspector, t target, a v1alpha1.Approval) string {
+	relation := cmp.Or(a.Relation, v1alpha1.RelationControllerChild)
+	rules, err := i.RulesAbout(ctx, t.Unstructured, relation)
+	switch {
+	case err != nil:
+		return " It is not known whether ApprovalRules need more: " + err.Error() + ". The ClusterRole kausality-viewer grants that right."
+	case len(rules) == 0:
+		return ""
+	case a.Digest != "":
+		return " It is one vote of those that are needed where ApprovalRule " + strings.Join(rules, " or ") + " matches the change."
+	}
+	return " But it allows nothing that ApprovalRule " + strings.Join(rules, " or ") +
+		" matches: such a change needs the votes for its id, as kubectl kausality pending lists it."
 }

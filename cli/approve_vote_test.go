@@ -21,8 +21,8 @@ func TestVotes(t *testing.T) {
 		question string
 	}{
 		"Plain":      {want: "once", question: "Approve %s (once)?"},
-		"BreakGlass": {options: voteOptions{breakGlass: true}, reason: "it burns", want: "break-glass: it burns", question: "Break the glass for %s?"},
-		"BreakGlassAgain": {options: voteOptions{breakGlass: true}, reason: "it burns", have: "once", want: "break-glass: it burns",
+		"BreakGlass": {options: voteOptions{breakGlass: "it burns"}, want: "break-glass: it burns", question: "Break the glass for %s?"},
+		"BreakGlassAgain": {options: voteOptions{breakGlass: "it burns"}, have: "once", want: "break-glass: it burns",
 			question: "Break the glass for %s?"},
 		"Withdraw":      {options: voteOptions{withdraw: true}, want: "withdraw", question: "Withdraw your approvals of %s?"},
 		"WithdrawAgain": {options: voteOptions{withdraw: true}, have: "generation", want: "withdraw", question: "Withdraw your approvals of %s?"},
@@ -32,10 +32,13 @@ func TestVotes(t *testing.T) {
 			want: `[{"mode":"once","digest":"` + id + `","reason":"SHOP-17","expiry":"2026-01-05T09:31:00Z"}]`, question: "Approve %s (once)?"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			key, edit := tc.options.vote(id, v1alpha1.ApprovalOnce, tc.reason, now)
+			key, edit := tc.options.vote("hans", id, v1alpha1.ApprovalOnce, tc.reason, now)
 			annotations := map[string]string{}
 			if tc.have != "" {
 				annotations[key] = tc.have
+			}
+			if tc.options.withdraw {
+				annotations[v1alpha1.AnnotationKeyClaims] = `[{"content":"x","state":"open","digest":"` + id + `","mode":"once","votes":true,"by":[{"user":"hans","at":null}]}]`
 			}
 			value, err := edit(annotations)
 			if err != nil || value == nil || *value != tc.want {
@@ -54,14 +57,14 @@ func TestVotes(t *testing.T) {
 				}
 			case len(set.Approvals) != 1 || set.Approvals[0].Digest != id:
 				t.Errorf("read as %+v", set.Approvals)
-			case tc.options.breakGlass && set.Approvals[0].BreakGlass != tc.reason:
+			case tc.options.breakGlass != "" && set.Approvals[0].BreakGlass != tc.options.breakGlass:
 				t.Errorf("the reason is read as %q", set.Approvals[0].BreakGlass)
 			case tc.options.period > 0 && !set.Approvals[0].Expiry.Equal(tc.options.expiry(now)):
 				t.Errorf("the expiry is read as %v", set.Approvals[0].Expiry)
 			}
 		})
 	}
-	if _, edit := (&voteOptions{breakGlass: true}).vote(id, "once", strings.Repeat("x", 600), now); edit != nil {
+	if _, edit := (&voteOptions{breakGlass: strings.Repeat("x", 600)}).vote("hans", id, "once", "", now); edit != nil {
 		if value, err := edit(nil); err == nil {
 			t.Errorf("a reason that the webhook refuses was written: %v", value)
 		}

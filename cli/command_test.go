@@ -25,10 +25,10 @@ func commands(t *testing.T) []*cobra.Command {
 // those that write have a dry run, take groups and ask for confirmation; all
 // complete their arguments.
 func TestCommonFlags(t *testing.T) {
-	writing := []string{"approve", "reject", "freeze", "unfreeze", "snooze", "ungate"}
+	writing := []string{"approve", "withdraw", "reject", "freeze", "unfreeze", "snooze", "ungate"}
 	uncompleted := []string{"version", "coverage", "approvals", "approvers", "emergency", "preview"} // no arguments, or a file, which the shell completes
 	all := commands(t)
-	if len(all) != 18 {
+	if len(all) != 19 {
 		t.Errorf("there are %d commands", len(all))
 	}
 	for _, c := range all {
@@ -94,16 +94,21 @@ func TestUsageErrors(t *testing.T) {
 		"ApproveAnyCause":   {args: "approve x/y --any --cause c", want: "--cause selects differences that are reported"},
 		"ApproveReason":     {args: "approve x/y --reason " + strings.Repeat("r", 254), want: "--reason must have at most 253 bytes"},
 		"SnoozeSelector":    {args: "snooze -l a=b --for 1d", want: "--selector needs a TYPE"},
-		"BreakGlassReason":  {args: "approve x/y --break-glass", want: "--break-glass needs a --reason"},
-		"BreakGlassMode":    {args: "approve x/y --break-glass --reason r --mode always", want: "it does not go with --any, --digest, --mode or --for"},
-		"BreakGlassAny":     {args: "approve x/y --break-glass --reason r --any", want: "--break-glass approves differences that are reported"},
-		"BreakGlassFor":     {args: "approve x/y --break-glass --reason r --for 1h", want: "--break-glass approves differences that are reported"},
-		"WithdrawGlass":     {args: "approve x/y --break-glass --withdraw --reason r", want: "--break-glass and --withdraw exclude each other"},
+		"BreakGlassReason":  {args: "approve x/y --break-glass=", want: "must have a reason"},
+		"BreakGlassMode":    {args: "approve x/y --break-glass r --mode always", want: "it does not go with --any, --digest, --mode, --for or --reason"},
+		"BreakGlassAny":     {args: "approve x/y --break-glass r --any", want: "--break-glass approves differences that are reported"},
+		"BreakGlassFor":     {args: "approve x/y --break-glass r --for 1h", want: "--break-glass approves differences that are reported"},
+		"WithdrawGlass":     {args: "approve x/y --break-glass r --withdraw", want: "--break-glass and --withdraw exclude each other"},
 		"WithdrawReason":    {args: "approve x/y --withdraw --reason r", want: "it does not go with other flags of an approval"},
 		"WithdrawWait":      {args: "approve x/y --withdraw --wait", want: "it does not go with other flags of an approval"},
 		"ApproveFor":        {args: "approve x/y --for=-1h", want: "--for must be more than 0"},
 		"ApproveForSoon":    {args: "approve x/y --for soon", want: "must be a period as in 1d"},
-		"ApproveNothing":    {args: "approve", want: "name an object as TYPE/NAME"},
+		"ApproveNothing":    {args: "approve", want: "an id has 16 hexadecimal digits, as kubectl kausality pending lists it"},
+		"ApproveNoID":       {args: "approve 12345", want: `"12345" is neither an id nor an object; an id has 16 hexadecimal digits`},
+		"ApproveNoIDs":      {args: "approve 12345 67890", want: `"12345" is neither an id nor an object; an id has 16 hexadecimal digits`},
+		"WithdrawNoID":      {args: "withdraw 12345", want: "an object is TYPE/NAME: kubectl kausality withdraw 7642947475a29290, or"},
+		"RejectNoID":        {args: "reject 12345 --reason r", want: "an object is TYPE/NAME: kubectl kausality reject 7642947475a29290, or"},
+		"BreakGlassTwice":   {args: "approve x/y --break-glass r --reason s", want: "for the reason that is its value"},
 		"ApproveMode":       {args: "approve x/y --mode=twice", want: "--mode must be once, generation or always"},
 		"ApproveDigest":     {args: "approve x/y --digest=zz", want: "16 hexadecimal digits"},
 		"ApproveBoth":       {args: "approve x/y --any --digest=1f2e3d4c5b6a7980", want: "--digest and --any exclude each other"},

@@ -22,6 +22,25 @@ func onlyIDs(args []string) bool {
 	return len(args) > 0 && !slices.ContainsFunc(args, func(a string) bool { return !change.IsID(a) })
 }
 
+// misnamed refuses arguments that are neither ids nor objects, and none where nothing else selects changes; it shows the form of both.
+func misnamed(cmd *cobra.Command, args []string, o *changeOptions) error {
+	const form = "an id has 16 hexadecimal digits, as kubectl kausality pending lists it, and an object is TYPE/NAME"
+	example := fmt.Sprintf(": %s 7642947475a29290, or %s xdatabase/orders", cmd.CommandPath(), cmd.CommandPath())
+	if len(args) == 0 && !o.given() && o.cause == "" {
+		return usageError{fmt.Errorf("name a difference or an object, or give --cause, --selector or --all; %s%s", form, example)}
+	}
+	if i := slices.IndexFunc(args, func(a string) bool { return !change.IsID(a) && almostID.MatchString(a) }); i >= 0 && !strings.Contains(args[0], "/") {
+		return usageError{fmt.Errorf("%q is neither an id nor an object; %s%s", args[i], form, example)}
+	}
+	if len(args) == 1 && !o.given() && !change.IsID(args[0]) && !strings.Contains(args[0], "/") {
+		return usageError{fmt.Errorf("%q is neither an id nor an object; %s%s", args[0], form, example)}
+	}
+	return nil
+}
+
+// almostID matches hexadecimal digits with a decimal one among them, which no type is.
+var almostID = regexp.MustCompile(`^[0-9a-fA-F]*[0-9][0-9a-fA-F]*$`)
+
 // driftFilter selects pending changes.
 type driftFilter struct {
 	// cause is the key of one; empty for all.
@@ -72,6 +91,9 @@ func (f driftFinder) selected(cmd *cobra.Command, args []string, o *changeOption
 		return list, false, err
 	case slices.ContainsFunc(args, change.IsID):
 		return nil, false, usageError{errors.New("give ids or objects, not both, and no flags that select changes with ids")}
+	}
+	if err := misnamed(cmd, args, o); err != nil {
+		return nil, false, err
 	}
 	if list, err = f.about(cmd, args, o); err == nil {
 		list, err = withCause(list, o.cause)

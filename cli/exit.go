@@ -17,6 +17,8 @@ const (
 	exitFound = 4
 	// exitUnread: the answer is incomplete, since the user may not read what it depends on.
 	exitUnread = 5
+	// exitDiscounted: what was written has no effect, as a vote that does not count.
+	exitDiscounted = 6
 )
 
 // usageError is a mistake in the command line.
@@ -33,6 +35,10 @@ var errFound = errors.New("found")
 // printed what it could not read (KR-12-19).
 var errUnread = errors.New("unread")
 
+// errDiscounted ends a command with exitDiscounted. It has no message of its own: the command has
+// printed why what it wrote has no effect (KR-14-44).
+var errDiscounted = errors.New("discounted")
+
 // Finish prints the error of a command on one line and returns the exit code of
 // the process; 0 for nil.
 func Finish(errOut io.Writer, err error) int {
@@ -44,6 +50,9 @@ func Finish(errOut io.Writer, err error) int {
 	}
 	if errors.Is(err, errUnread) {
 		return exitUnread
+	}
+	if errors.Is(err, errDiscounted) {
+		return exitDiscounted
 	}
 	fmt.Fprintln(errOut, "error: "+strings.Join(strings.Fields(err.Error()), " "))
 	if usage := (usageError{}); errors.As(err, &usage) {

@@ -45,7 +45,7 @@ func newFreezeCommand(s *session) *cobra.Command {
 	}
 	c.writeOptions.add(cmd)
 	c.selectOptions.add(cmd, allOfType)
-	cmd.Flags().StringVarP(&c.message, "message", "m", "", "Reason, part of each refusal.")
+	cmd.Flags().VarP((*sentences)(&c.message), "message", "m", "Reason, part of each refusal.")
 	cmd.Flags().BoolVar(&c.overwrite, "overwrite", false, "Replace the freeze of another user.")
 	cmd.Flags().Var((*period)(&c.period), "for", "For how long, as in 1d, 2h or 90m; without it, until it is unfrozen.")
 	cmd.Flags().StringVar(&c.until, "until", "", "Until when, as in 2026-01-05T09:30:00Z.")
@@ -122,6 +122,7 @@ type unfreezeCommand struct {
 	*session
 	writeOptions
 	selectOptions
+	overwrite bool
 }
 
 // newUnfreezeCommand is `kubectl kausality unfreeze`: it removes that annotation.
@@ -131,6 +132,9 @@ func newUnfreezeCommand(s *session) *cobra.Command {
 		Use: "unfreeze TYPE/NAME... | TYPE -l LABELS | TYPE --all", Short: "Remove a freeze.",
 		Example: `  kubectl kausality unfreeze xdatabase/orders
 
+  # Also where another user froze it
+  kubectl kausality unfreeze xdatabase/orders --overwrite
+
   # Everything that is frozen in the namespace; shows by whom and why, and asks for confirmation
   kubectl kausality unfreeze xdatabases --all`,
 		ValidArgsFunction: completer{s}.objects,
@@ -138,11 +142,12 @@ func newUnfreezeCommand(s *session) *cobra.Command {
 	}
 	c.writeOptions.add(cmd)
 	c.selectOptions.add(cmd, allOfType)
+	cmd.Flags().BoolVar(&c.overwrite, "overwrite", false, "Remove the freeze of another user.")
 	return cmd
 }
 
-// run removes freezes of any user. They are shown before, except that of a
-// single object that is named; of another user's, the author is shown afterwards.
+// run removes freezes, those of other users with --overwrite alone (KR-12-17). They are shown before, except
+// that of a single object that is named; of another user's, the author is shown afterwards.
 func (c *unfreezeCommand) run(cmd *cobra.Command, args []string) error {
 	targets, err := c.selected(cmd, args, &c.selectOptions)
 	if err != nil {
@@ -155,7 +160,7 @@ func (c *unfreezeCommand) run(cmd *cobra.Command, args []string) error {
 	d := c.selectOptions.decision("Unfreeze %s?")
 	for _, t := range targets {
 		d.list = append(d.list, annotationWrite{
-			on: t, key: v1alpha1.AnnotationKeyFreeze, edit: annotate.Remove, isRemoval: true,
+			on: t, key: v1alpha1.AnnotationKeyFreeze, edit: annotate.Unfreeze(user.Name, c.overwrite, c.view.now()), isRemoval: true,
 			next: frozenBy(t.GetAnnotations(), user.Name, c.view.now()) + "Changes requested in the meantime are carried out now.",
 		})
 	}

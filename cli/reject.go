@@ -49,7 +49,7 @@ func newRejectCommand(s *session) *cobra.Command {
 	}
 	c.writeOptions.add(cmd)
 	c.changeOptions.add(cmd, "The objects of all pending changes of the namespace but those of external resources.")
-	cmd.Flags().StringVarP(&c.reason, "reason", "m", "", "Reason, part of each refusal; required.")
+	cmd.Flags().VarP((*sentences)(&c.reason), "reason", "m", "Reason, part of each refusal; required.")
 	cmd.Flags().BoolVar(&c.intent, "until-next-intent", false, "Valid until the next intent on the parent instead of for ever.")
 	cmd.Flags().BoolVar(&c.withdraw, "withdraw", false, "Remove the rejections of the objects.")
 	return cmd
@@ -65,6 +65,9 @@ func (c *rejectCommand) run(cmd *cobra.Command, args []string) error {
 		return usageError{errors.New("--withdraw removes rejections; give no --reason and no --until-next-intent with it")}
 	case c.reason == "" && !c.withdraw:
 		return usageError{errors.New("--reason is required: it is part of each refusal")}
+	}
+	if err := misnamed(cmd, args, &c.changeOptions); err != nil {
+		return err
 	}
 	i, err := c.inspector(cmd.Context())
 	if err != nil {

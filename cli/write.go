@@ -42,6 +42,8 @@ type annotationWrite struct {
 	// warn returns what prevents it from having an effect, once it is written;
 	// nil warns of nothing.
 	warn func(context.Context, target) ([]string, error)
+	// judge returns what it has led to, in place of next, once it was sent; nil where next is certain.
+	judge func(context.Context, annotate.Change) (verdict, error)
 	// followsPrevious: it is a second annotation of what the one before is about.
 	followsPrevious bool
 	// drift is the pending change that it is about; nil where it is about an object.
@@ -217,15 +219,18 @@ func (s *step) show(out io.Writer) {
 
 // writeAll in their order, and continue where one fails.
 func (w writer) writeAll(ctx context.Context, list []annotationWrite, failed error) error {
-	done := make([]written, 0, len(list))
+	done, discounted := make([]written, 0, len(list)), false
 	for _, one := range list {
 		r, err := w.write(ctx, one)
-		failed = errors.Join(failed, err)
+		failed, discounted = errors.Join(failed, err), discounted || r.Discounted
 		if r.Key != "" { // written, even where reading the warnings failed
 			done = append(done, r)
 		}
 	}
-	return w.report(done, failed)
+	if err := w.report(done, failed); err != nil || !discounted {
+		return err
+	}
+	return errDiscounted
 }
 
 // written is one annotation of one object, as -o json prints it.
@@ -237,6 +242,8 @@ type written struct {
 	// now. Both are sentences for the user.
 	Warnings []string `json:"warnings,omitempty"`
 	Next     string   `json:"next,omitempty"`
+	// Discounted: it is written, and has no effect, as a vote that does not count; Next is why.
+	Discounted bool `json:"discounted,omitempty"`
 
 	slashed string
 }
@@ -261,6 +268,10 @@ func (w writer) write(ctx context.Context, one annotationWrite) (written, error)
 	}
 	if one.warn != nil {
 		r.Warnings, err = one.warn(ctx, one.on)
+	}
+	if one.judge != nil && change.Has != nil {
+		v, jerr := one.judge(ctx, change)
+		r.Next, r.Discounted, err = v.next, v.discounted, errors.Join(err, jerr)
 	}
 	return r, err
 }

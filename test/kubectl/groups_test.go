@@ -125,7 +125,7 @@ func meanwhile(t *testing.T) {
 		t.Errorf("alice's freeze is %q now", have)
 	}
 	var done []struct{ Annotation, Before, After string }
-	the.structured(t, &done, "unfreeze", "xdatabases", "-l", "team=shop", "--yes")
+	the.structured(t, &done, "unfreeze", "xdatabases", "-l", "team=shop", "--yes", "--overwrite")
 	if len(done) != 1 || done[0].Before != alices || done[0].After != "" {
 		t.Errorf("unfrozen is %+v", done)
 	}

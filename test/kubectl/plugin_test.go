@@ -259,7 +259,7 @@ func external(t *testing.T) {
 	the.terminal(t, "", "explain", db).golden(t, "explain-external", 0)
 	id := strings.TrimPrefix(strings.TrimSpace(the.pipe(t, "pending", xr, "-o", "name").out), "drift.kausality.io/")
 	the.terminal(t, "", "reject", id, "--reason", "no").golden(t, "reject-external", 0)
-	the.terminal(t, "", "approve", id, "--dry-run=server").golden(t, "approve-rejected", 0)
+	the.terminal(t, "", "approve", id, "--dry-run=server").golden(t, "approve-rejected", 6)
 	if r := the.pipe(t, "reject", id, "--withdraw"); r.code != 0 {
 		t.Errorf("the rejection cannot be withdrawn: %+v", r)
 	}

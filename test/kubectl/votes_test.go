@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
 )
@@ -46,25 +44,28 @@ func byPlugin(t *testing.T, id string) {
 			return nil
 		})
 	}
-	the.pipe(t, "approve", id, "--break-glass", "--reason", "the disk is full").has(t, 0, id)
+	the.pipe(t, "approve", id, "--break-glass", "the disk is full").has(t, 6, "does not count")
 	until("the glass to be broken", true)
-	the.pipe(t, "approve", id, "--withdraw").has(t, 0, "Your approval is removed")
+	the.pipe(t, "withdraw", id).has(t, 0, "Your approval is removed")
 	until("that to be withdrawn", false)
+	the.pipe(t, "withdraw", id).has(t, 1, "hans@example.com has not approved "+id)
 }
 
-// votes of two users with certificates of their own, by kubectl: the gate opens by both, and by one of them
-// neither alone nor twice (KR-14-01, KR-14-02, KR-14-03).
+// votes of two users with certificates of their own, by the plugin: the gate opens by both, and by one of them
+// neither alone nor twice (KR-14-01, KR-14-02, KR-14-03, KR-14-44).
 func votes(t *testing.T) {
-	tools, err := parts.Ensure(t.Context(), os.Stderr, "", parts.Kubectl)
-	require.NoError(t, err)
-	kubectl := map[string]func(args ...string) (string, error){}
+	plugin := map[string]func(args ...string) (string, int){}
 	for user, group := range map[string]string{"anna@example.com": "dba", "bob@example.com": "dba", "eve@example.com": "dev"} {
 		require.NoError(t, the.Grant(t.Context(), user, access...))
 		config, err := the.Kubeconfig(user, user, group)
 		require.NoError(t, err)
-		kubectl[user] = func(args ...string) (string, error) {
-			out, err := exec.CommandContext(t.Context(), tools[parts.Kubectl], append([]string{"--kubeconfig", config}, args...)...).CombinedOutput()
-			return string(out), err
+		plugin[user] = func(args ...string) (string, int) {
+			cmd := exec.CommandContext(t.Context(), the.plugin, append([]string{"--kubeconfig", config}, args...)...)
+			out, err := cmd.CombinedOutput()
+			if cmd.ProcessState == nil {
+				require.NoError(t, err)
+			}
+			return string(out), cmd.ProcessState.ExitCode()
 		}
 	}
 	name := strings.TrimPrefix(database(t), "database/")
@@ -80,10 +81,11 @@ func votes(t *testing.T) {
 			return nil
 		})
 		approve := v1alpha1.AnnotationKeyApprovePrefix + id
-		votes := func(user, want string) {
+		votes := func(user, want string, code int, says string) {
 			t.Helper()
-			out, err := kubectl[user]("annotate", "xdatabase.example.org", "orders", approve+"=once")
-			require.NoError(t, err, out)
+			if out, got := plugin[user]("approve", id); got != code || !strings.Contains(out, says) {
+				t.Errorf("%s approves, exit code %d: %s, want %d, %q", user, got, out, code, says)
+			}
 			wait.For(t, "the vote of "+user+" to be stored", wait.Patience, func(context.Context) error {
 				if stored(t, "orders", approve) != "" {
 					return errors.New("its annotation is left")
@@ -98,9 +100,11 @@ func votes(t *testing.T) {
 			}
 		}
 		const one = "1 of 2 approvals (anna@example.com); needs 1 more of group dba, not hans@example.com (ApprovalRule two-of-dba)"
-		votes("anna@example.com", one)
-		votes("anna@example.com", one)
-		votes("eve@example.com", one)
+		votes("anna@example.com", one, 0, "Your vote counts: "+one+".\n")
+		votes("anna@example.com", one, 0, "You had voted already, and have one vote: "+one+".\n")
+		votes("eve@example.com", one, 6, "Your vote does not count: eve@example.com is not of group dba (ApprovalRule two-of-dba). "+one+".\n")
+		the.pipe(t, "approve", database(t), "--any", "--mode", "always", "--external", "Update", "--dry-run").has(t, 0,
+			"But it allows nothing that ApprovalRule two-of-dba matches")
 		byPlugin(t, id)
 		the.pipe(t, "pending").has(t, 0, "Lacks: "+one)
 		is, err := the.Cloud.Get(t.Context(), name)
@@ -108,8 +112,10 @@ func votes(t *testing.T) {
 		if gateClosed(t); is.Size != 9 {
 			t.Errorf("one vote of two changed the size to %d", is.Size)
 		}
-		out, err := kubectl["bob@example.com"]("annotate", "xdatabase.example.org", "orders", approve+"=once")
-		require.NoError(t, err, out)
+		out, code := plugin["bob@example.com"]("approve", id)
+		if code != 0 || !strings.Contains(out, "Your vote counts. The change is allowed. The gate opens for exactly this change") {
+			t.Errorf("exit code %d: %s", code, out)
+		}
 		wait.For(t, "the cloud to have the size again", wait.Patience, func(ctx context.Context) error {
 			is, err := the.Cloud.Get(ctx, name)
 			if err == nil && is.Size != 20 {

@@ -291,8 +291,8 @@ var pages = []followed{
 		{command: "terraform show -json", not: noTerraform},
 		{command: "kubectl kausality freeze --for PERIOD", with: []string{"--for PERIOD", "xdatabase/orders --for 2h --overwrite --dry-run"},
 			prints: "kausality.io/freeze"},
-		{command: "kubectl kausality approve --break-glass --reason TEXT",
-			not: inPlugin("votes_test.go", `the.pipe(t, "approve", id, "--break-glass", "--reason", "the disk is full")`)},
+		{command: "kubectl kausality approve --break-glass REASON",
+			not: inPlugin("votes_test.go", `the.pipe(t, "approve", id, "--break-glass", "the disk is full")`)},
 	}},
 	{page: "docs/design/0005-removal.md", commands: []typed{
 		{command: "kausality ungate --all --for-removal", with: []string{"--for-removal", "--for-removal --dry-run"}, prints: "0 masked"},
