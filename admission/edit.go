@@ -214,10 +214,14 @@ func (ed *editor) protect() {
 // writer, and on whether the object is new (KR-02-12).
 func (ed *editor) protectKey(key string) {
 	old, was := ed.stored[key]
-	if now, is := ed.incoming[key]; was == is && old == now {
+	now, is := ed.incoming[key]
+	switch {
+	case was == is && old == now, ed.composed(key):
 		return
-	}
-	if ed.composed(key) || v1alpha1.IsUser(key) && !ed.controllerWrites() {
+	case v1alpha1.IsUser(key) && !ed.controllerWrites():
+		if is && meaningless(key) {
+			ed.set(key, nil)
+		}
 		return
 	}
 	if !was {

@@ -33,7 +33,7 @@ func kausalityOf(o *unstructured.Unstructured) map[string]string {
 var (
 	userSet = map[string]string{
 		v1alpha1.AnnotationKeyApprovals: `[{"kind":"X","name":"a","mode":"always"}]`, v1alpha1.AnnotationKeyRejections: `[{"kind":"X","name":"a","reason":"r"}]`,
-		v1alpha1.AnnotationKeyApprovePrefix + "d": "always", v1alpha1.AnnotationKeyFreeze: "false", v1alpha1.AnnotationKeySnooze: "2027-01-01T00:00:00Z",
+		v1alpha1.AnnotationKeyApprovePrefix + "dddddddddddddddd": "always", v1alpha1.AnnotationKeyFreeze: "false", v1alpha1.AnnotationKeySnooze: "2027-01-01T00:00:00Z",
 		v1alpha1.AnnotationKeyLegacySnooze: "2027-01-01T00:00:00Z", v1alpha1.AnnotationKeyMode: "log", v1alpha1.AnnotationKeyDeletion: "orphan",
 		v1alpha1.AnnotationKeyTraceLabelPrefix + "ticket": "OPS-1",
 	}

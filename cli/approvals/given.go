@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -85,8 +86,8 @@ func on(ctx context.Context, d *cluster.Direct, info cluster.Info, o *unstructur
 	var out []Given
 	for _, e := range approval.Parse(s.Annotations).Approvals {
 		c := approval.ParseClaims(s.Annotations[v1alpha1.AnnotationKeyClaims]).Of(e.Content)
-		if c != nil && c.Spent() {
-			continue
+		if c != nil && c.Spent() || v1alpha1.IsApprove(e.Key) && !change.IsID(e.Digest) {
+			continue // used, or of an earlier release with an id that is none (KR-12-28)
 		}
 		g := Given{Namespace: s.Namespace, Name: s.Name, Resource: info.Resource, ID: e.Digest, Kind: e.Kind, Mode: e.Mode}
 		if c != nil {
