@@ -145,7 +145,7 @@ func TestProtection(t *testing.T) {
 			user: fx.Crossplane, manager: fx.ComposedManager, want: plus(map[string]string{
 				v1alpha1.AnnotationKeyApprovals: userSet[v1alpha1.AnnotationKeyApprovals], v1alpha1.AnnotationKeyRejections: userSet[v1alpha1.AnnotationKeyRejections],
 				v1alpha1.AnnotationKeyApprovePrefix +
-					"d": "always", v1alpha1.AnnotationKeyFreeze: "false", v1alpha1.AnnotationKeySnooze: userSet[v1alpha1.AnnotationKeySnooze],
+					"dddddddddddddddd": "always", v1alpha1.AnnotationKeyFreeze: "false", v1alpha1.AnnotationKeySnooze: userSet[v1alpha1.AnnotationKeySnooze],
 				v1alpha1.AnnotationKeyLegacySnooze: userSet[v1alpha1.AnnotationKeyLegacySnooze]})},
 		"CreateByPerson": {reason: "user annotations stay, system ones are computed", op: Create, old: fx.Unmasked(),
 			change: []fx.Mod{everything}, user: fx.Alice, manager: "kubectl", want: plus(userSet)},

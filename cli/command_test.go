@@ -102,7 +102,7 @@ func TestUsageErrors(t *testing.T) {
 		"WithdrawReason":    {args: "approve x/y --withdraw --reason r", want: "it does not go with other flags of an approval"},
 		"WithdrawWait":      {args: "approve x/y --withdraw --wait", want: "it does not go with other flags of an approval"},
 		"ApproveFor":        {args: "approve x/y --for=-1h", want: "--for must be more than 0"},
-		"ApproveForSoon":    {args: "approve x/y --for soon", want: "must be a period as in 1d"},
+		"ApproveForSoon":    {args: "approve x/y --for soon", want: "must be a period as in 24h, 90m, 1d"},
 		"ApproveNothing":    {args: "approve", want: "an id has 16 hexadecimal digits, as kubectl kausality pending lists it"},
 		"ApproveNoID":       {args: "approve 12345", want: `"12345" is neither an id nor an object; an id has 16 hexadecimal digits`},
 		"ApproveNoIDs":      {args: "approve 12345 67890", want: `"12345" is neither an id nor an object; an id has 16 hexadecimal digits`},

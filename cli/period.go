@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"fmt"
-	"math"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // period is a flag: a duration as time.ParseDuration reads it, or one with days
@@ -20,26 +18,10 @@ func (p *period) Type() string { return "duration" }
 
 // Set the period; an error where the value is no period, or too long for one.
 func (p *period) Set(value string) error {
-	const day = 24 * time.Hour
-	days, rest, has := strings.Cut(value, "d")
-	if !has {
-		days, rest = "0", value
-	}
-	n, err := strconv.ParseUint(days, 10, 32)
+	d, err := v1alpha1.ParsePeriod(value)
 	if err != nil {
-		return fmt.Errorf("must be a period as in 1d, 1d12h or 90m, not %q", value)
+		return err
 	}
-	out := time.Duration(0)
-	if rest != "" {
-		if out, err = time.ParseDuration(rest); err != nil || has && out < 0 {
-			return fmt.Errorf("must be a period as in 1d, 1d12h or 90m, not %q", value)
-		}
-	} else if !has {
-		return fmt.Errorf("must be a period as in 1d, 1d12h or 90m, not %q", value)
-	}
-	if n > uint64(math.MaxInt64/day)-1 || out > math.MaxInt64-time.Duration(n)*day {
-		return fmt.Errorf("%q is too long", value)
-	}
-	*p = period(time.Duration(n)*day + out)
+	*p = period(d)
 	return nil
 }

@@ -122,6 +122,19 @@ func (k *Kinds) named(kind string) []Info {
 	return out
 }
 
+// names of all kinds, of one group or of any, unordered.
+func (k *Kinds) names(group string, anyGroup bool) []string {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	var out []string
+	for gvk := range k.byGVK {
+		if anyGroup || gvk.Group == group {
+			out = append(out, gvk.Kind)
+		}
+	}
+	return out
+}
+
 // Run the watch until the context ends.
 func (k *Kinds) Run(ctx context.Context) { k.informer.RunWithContext(ctx) }
 

@@ -78,6 +78,18 @@ func (s *Schemas) Find(kind, group string, anyGroup bool) (found []allowance.Kin
 	return found, complete || len(found) > 0 && !anyGroup
 }
 
+// Names of the kinds of CRDs, and of those that no CRD defines, in one group or in any.
+func (s *Schemas) Names(group string, anyGroup bool) []string {
+	out := s.kinds.names(group, anyGroup)
+	served, _ := s.discover()
+	for gvk := range served {
+		if anyGroup || gvk.Group == group {
+			out = append(out, gvk.Kind)
+		}
+	}
+	return out
+}
+
 // ofCRD is a kind by the served versions of its CRD.
 func (s *Schemas) ofCRD(infos []Info) allowance.Kind {
 	i := infos[0]

@@ -32,6 +32,8 @@ func (k *fewKinds) Find(kind, _ string, _ bool) ([]allowance.Kind, bool) {
 	return []allowance.Kind{{}}, true
 }
 
+func (k *fewKinds) Names(string, bool) []string { return nil }
+
 const ofA = `{kind: AllowancePolicy, metadata: {name: p, uid: p, generation: 1}, spec: {target: {kind: A}, subjects: [{kind: User, name: hans}],
   rules: [{trigger: spec.a, allow: [{relation: ControllerChild, target: {kind: B}, verbs: [Create]}]}]}}`
 

@@ -96,9 +96,9 @@ func TestUnreadableRule(t *testing.T) {
 		held         bool
 	}{
 		{reason: "about what it matches", kind: "A", held: true,
-			text: `{kind: ApprovalRule, metadata: {name: r}, spec: {match: {resources: [{group: "*", kinds: [A]}]}, expiresAfter: 14d, require: [{count: 1}]}}`},
+			text: `{kind: ApprovalRule, metadata: {name: r}, spec: {match: {resources: [{group: "*", kinds: [A]}]}, expiresAfter: 14days, require: [{count: 1}]}}`},
 		{reason: "and nothing else", kind: "B",
-			text: `{kind: ApprovalRule, metadata: {name: r}, spec: {match: {resources: [{group: "*", kinds: [A]}]}, expiresAfter: 14d, require: [{count: 1}]}}`},
+			text: `{kind: ApprovalRule, metadata: {name: r}, spec: {match: {resources: [{group: "*", kinds: [A]}]}, expiresAfter: 14days, require: [{count: 1}]}}`},
 		{reason: "about everything where that cannot be read", kind: "B", held: true,
 			text: `{kind: ApprovalRule, metadata: {name: r}, spec: {match: 7, require: [{count: 1}]}}`},
 	} {

@@ -124,9 +124,9 @@ func TestLacks(t *testing.T) {
 			Require: []v1alpha1.RequiredVotes{{Count: 1, Subjects: dba}, {Count: 1, Subjects: []v1alpha1.Subject{
 				{Kind: v1alpha1.SubjectUser, Name: "zoe"}}}}}, votes: []v1alpha1.Vote{vote("anna", "dba")},
 			want: "0 of 1 approvals; needs 1 more of user zoe" + production},
-		"Expired": {spec: v1alpha1.ApprovalRuleSpec{Match: everything, Require: two.Require, ExpiresAfter: &metav1.Duration{Duration: time.Hour}},
+		"Expired": {spec: v1alpha1.ApprovalRuleSpec{Match: everything, Require: two.Require, ExpiresAfter: &v1alpha1.Period{Duration: time.Hour}},
 			votes: []v1alpha1.Vote{vote("anna", "dba"), vote("bob", "dba")}, later: time.Hour, want: "0 of 2 approvals; needs 2 more of group dba" + production},
-		"NotExpired": {spec: v1alpha1.ApprovalRuleSpec{Match: everything, Require: two.Require, ExpiresAfter: &metav1.Duration{Duration: time.Hour}},
+		"NotExpired": {spec: v1alpha1.ApprovalRuleSpec{Match: everything, Require: two.Require, ExpiresAfter: &v1alpha1.Period{Duration: time.Hour}},
 			votes: []v1alpha1.Vote{vote("anna", "dba"), vote("bob", "dba")}, later: time.Hour - time.Second},
 		"BreakGlass": {spec: v1alpha1.ApprovalRuleSpec{Match: everything, Require: two.Require, BreakGlass: &v1alpha1.BreakGlass{Subjects: []v1alpha1.Subject{
 			{Kind: v1alpha1.SubjectGroup, Name: "oncall"}}}}, votes: []v1alpha1.Vote{broken}},
@@ -326,7 +326,7 @@ func TestBrokenRule(t *testing.T) {
 		"spec.appliesTo[0]": {Match: v1alpha1.ApprovalRuleMatch{Namespaces: []string{"*"}}, Require: []v1alpha1.RequiredVotes{{Count: 1}},
 			AppliesTo: []v1alpha1.AppliesTo{"Everything", v1alpha1.AppliesToDrift}},
 		"spec.expiresAfter": {Match: v1alpha1.ApprovalRuleMatch{Namespaces: []string{"*"}},
-			Require: []v1alpha1.RequiredVotes{{Count: 1}}, ExpiresAfter: &metav1.Duration{}},
+			Require: []v1alpha1.RequiredVotes{{Count: 1}}, ExpiresAfter: &v1alpha1.Period{}},
 	} {
 		t.Run(field, func(t *testing.T) {
 			r, errs := CompileRule(&v1alpha1.ApprovalRule{ObjectMeta: metav1.ObjectMeta{Name: "broken"}, Spec: spec})

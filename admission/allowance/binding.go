@@ -10,6 +10,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/allowance/expression"
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/suggest"
 	"github.com/kausality-io/function-kausality/admission/verb"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -30,6 +31,8 @@ type Kinds interface {
 	// Find the kinds of a name: of one group, or of any. known is false where it cannot be
 	// determined which there are. The schemas may be left out.
 	Find(kind, group string, anyGroup bool) (found []Kind, known bool)
+	// Names of the kinds that are known, of one group or of any, in any order.
+	Names(group string, anyGroup bool) []string
 }
 
 // Unbound returns an error for each part of an AllowancePolicy that can have no effect, in the order of the spec.
@@ -148,10 +151,23 @@ func (b *binding) find(t target) (found []Kind, known bool) {
 	return b.kinds.Find(t.kind, t.group, t.anyGroup)
 }
 
+// noKind adds an error for a kind that the cluster does not have, with the one of another group or of a similar name that was probably meant.
+func (b *binding) noKind(field string, t target) {
+	if found, known := b.kinds.Find(t.kind, "", true); known && len(found) > 0 {
+		b.add(field, "the cluster has no kind %s; did you mean %s?", t, found[0].GroupKind)
+		return
+	}
+	if near := suggest.Nearest(t.kind, b.kinds.Names(t.group, t.anyGroup)); near != "" {
+		b.add(field, "the cluster has no kind %s; did you mean %s?", t, near)
+		return
+	}
+	b.add(field, "the cluster has no kind %s", t)
+}
+
 // target adds an error where the cluster does not have the kind that the policy is about.
 func (b *binding) target(field string) {
 	if found, known := b.find(b.of); known && len(found) == 0 {
-		b.add(field, "the cluster has no kind %s", b.of)
+		b.noKind(field, b.of)
 	}
 }
 
@@ -314,7 +330,7 @@ func (b *binding) shorthand(field string, in []v1alpha1.ShorthandAllow) {
 // child adds an error where the cluster does not have the kind of a child.
 func (b *binding) child(field string, t target) {
 	if found, known := b.find(t); known && len(found) == 0 {
-		b.add(field, "the cluster has no kind %s", t)
+		b.noKind(field, t)
 	}
 }
 

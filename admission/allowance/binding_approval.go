@@ -20,7 +20,7 @@ func (b *binding) approvalRule(at string, r *v1alpha1.ApprovalPolicyRule) {
 	t, exact := exactKind(r)
 	found, known := b.find(t)
 	if exact && known && len(found) == 0 {
-		b.add(at+".kind", "the cluster has no kind %s", t)
+		b.noKind(at+".kind", t)
 	}
 	if !exact {
 		t = target{}
@@ -117,7 +117,7 @@ func UnboundRule(r *v1alpha1.ApprovalRule, kinds Kinds) []RuleError {
 			}
 			named = append(named, t)
 			if found, known := b.find(t); known && len(found) == 0 {
-				b.add(fmt.Sprintf("match.resources[%d].kinds[%d]", i, j), "the cluster has no kind %s", t)
+				b.noKind(fmt.Sprintf("match.resources[%d].kinds[%d]", i, j), t)
 			}
 		}
 	}

@@ -27,6 +27,15 @@ func (k kindsOfTest) Find(kind, group string, anyGroup bool) ([]Kind, bool) {
 	return []Kind{found}, true
 }
 
+func (k kindsOfTest) Names(group string, anyGroup bool) (out []string) {
+	for name, kind := range k {
+		if anyGroup || kind.Group == group {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 func testKinds(t *testing.T) kindsOfTest {
 	t.Helper()
 	out := kindsOfTest{}
@@ -118,7 +127,7 @@ func TestUnbound(t *testing.T) {
 		"ExternalOfABucket": {spec: allow(`{relation: External, target: {apiGroup: example.org, kind: Bucket}, verbs: [Update]}`)},
 		"UnknownKind": {spec: `{target: {apiGroup: example.com, kind: XDatabase}, ` + subjects + `, rules: [{trigger: spec.x, allow: [
   {relation: ControllerChild, target: {kind: Nope}, verbs: [Create]}]}]}`, want: []string{
-			" spec.target: the cluster has no kind XDatabase.example.com", "rules[0] spec.rules[0].allow[0].target: the cluster has no kind Nope"}},
+			" spec.target: the cluster has no kind XDatabase.example.com; did you mean XDatabase.example.org?", "rules[0] spec.rules[0].allow[0].target: the cluster has no kind Nope"}},
 		"Undiscovered": {spec: `{target: {kind: Undiscovered}, ` + subjects + `, rules: [{trigger: spec.x, allow: []}]}`},
 		"NoSubjects": {spec: `{target: {apiGroup: example.org, kind: XDatabase}, rules: [{trigger: spec.size, allow: []}]}`, want: []string{
 			" spec.subjects: there are none, so that the rules grant nothing"}},
@@ -163,7 +172,7 @@ func TestUnboundApproval(t *testing.T) {
 		"Right":       {spec: `{rules: [{apiVersion: v1, kind: ConfigMap, match: {cel: "object.data.a == 'b'", regexp: '{"data":.*}'}, mode: always}]}`},
 		"UnknownKind": {spec: `{rules: [{kind: Nope, mode: always}]}`, want: []string{"rules[0] spec.rules[0].kind: the cluster has no kind Nope"}},
 		"OtherGroup": {spec: `{rules: [{apiVersion: apps/v1, kind: ConfigMap, mode: always}]}`,
-			want: []string{"rules[0] spec.rules[0].kind: the cluster has no kind ConfigMap.apps"}},
+			want: []string{"rules[0] spec.rules[0].kind: the cluster has no kind ConfigMap.apps; did you mean ConfigMap?"}},
 		"AnyKind": {spec: `{rules: [{kind: "No*", mode: always, match: {cel: "has(object.spec.x)"}}]}`},
 		"Expressions": {spec: `{rules: [{kind: ConfigMap, prereqs: {cel: "has(object.spec.x)"}, match: {cel: "object.dada.a == 'b'", regexp: '"data":.*'},
   mode: always}]}`,
@@ -232,5 +241,22 @@ func TestUnboundOthers(t *testing.T) {
 		`spec spec.breakGlass.subjects[0].name: no ServiceAccount can have the user name "system:serviceaccount:"; it is system:serviceaccount:NAMESPACE:NAME`}
 	if d := cmp.Diff(want, lines(UnboundRule(r, testKinds(t)))); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestNoKind: a kind that the cluster does not have is reported with the one that was probably meant (KR-06-28, KR-12-24).
+func TestNoKind(t *testing.T) {
+	for kind, want := range map[string]string{
+		"Databse.example.org":  "; did you mean Database?",
+		"Database.example.com": "; did you mean Database.example.org?",
+		"Nope.example.org":     "",
+	} {
+		gk := schema.ParseGroupKind(kind)
+		r := &v1alpha1.ApprovalRule{Spec: v1alpha1.ApprovalRuleSpec{Match: v1alpha1.ApprovalRuleMatch{
+			Resources: []v1alpha1.ApprovalRuleResource{{Group: gk.Group, Kinds: []string{gk.Kind}}}}}}
+		want = "spec.match.resources[0].kinds[0]: the cluster has no kind " + kind + want
+		if errs := UnboundRule(r, testKinds(t)); len(errs) != 1 || errs[0].Error() != want {
+			t.Errorf("%s: %v, want %s", kind, errs, want)
+		}
 	}
 }

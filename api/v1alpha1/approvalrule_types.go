@@ -53,10 +53,10 @@ type ApprovalRuleSpec struct {
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=atomic
 	Require []RequiredVotes `json:"require"`
-	// ExpiresAfter is how long a vote counts; for ever where empty.
+	// ExpiresAfter is how long a vote counts, as in 24h, 1d or 1d12h; for ever where empty.
 	//
 	// +optional
-	ExpiresAfter *metav1.Duration `json:"expiresAfter,omitempty"`
+	ExpiresAfter *Period `json:"expiresAfter,omitempty"`
 	// Windows in which a change that is approved may pass; at any time where empty.
 	//
 	// +optional
