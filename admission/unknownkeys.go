@@ -40,7 +40,7 @@ func (ed *editor) warnUnknown() {
 }
 
 // withoutEffect returns the warning about an annotation that a user adds or changes; "" where it has an effect. Programs that apply what they have read
-// write annotations of Kausality, too: only people are warned of these.
+// write annotations of Kausality, too: only persons are warned of these.
 func (ed *editor) withoutEffect(key, value string) string {
 	switch {
 	case meaningless(key):

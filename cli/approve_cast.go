@@ -47,7 +47,7 @@ func unknownCast(d *v1alpha1.Drift, err error) string {
 func castText(c *approve.Cast, t target, d *v1alpha1.Drift, carriedOut string) string {
 	switch {
 	case c.Rejected != nil:
-		return "It allows nothing: a rejection on " + t.describe() + " stands until it is withdrawn (" + c.Rejected.Reason +
+		return "It allows nothing: a rejection on " + t.describe() + " is in force until it is withdrawn (" + c.Rejected.Reason +
 			"). To withdraw it: " + withdrawRejection(d)
 	case c.Frozen:
 		carriedOut = "It has an effect once the freeze ends: kubectl kausality unfreeze " + t.arg()

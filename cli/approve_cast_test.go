@@ -32,7 +32,7 @@ func TestCastText(t *testing.T) {
 		"Window": {cast: approve.Cast{Ruled: true, Stored: true, Waits: true, Lacks: "window opens Mon 09:00 CET"}, counts: true,
 			want: "Your vote counts. The change is approved, and waits: window opens Mon 09:00 CET. " + promise},
 		"Unreviewed": {cast: approve.Cast{Ruled: true, Lacks: one}, want: "Your vote is not stored, and does not count: no webhook has reviewed it. " + one + "."},
-		"Rejected": {cast: approve.Cast{Rejected: &v1alpha1.Rejection{Reason: "audit"}}, want: "It allows nothing: a rejection on XDatabase shop/orders stands until it is " +
+		"Rejected": {cast: approve.Cast{Rejected: &v1alpha1.Rejection{Reason: "audit"}}, want: "It allows nothing: a rejection on XDatabase shop/orders is in force until it is " +
 			"withdrawn (audit). To withdraw it: kubectl kausality reject 7642947475a29290 --withdraw -n shop"},
 		"Frozen": {cast: approve.Cast{Frozen: true}, want: "It has an effect once the freeze ends: kubectl kausality unfreeze -n shop xdatabases.example.org/orders", counts: true},
 	} {

@@ -229,9 +229,9 @@ func (q *requirement) discounted(v v1alpha1.Vote, authors []string) string {
 	case len(q.subjects) > 0 && !among(v, q.subjects):
 		return v.User + " is not of " + subjectsText(q.subjects)
 	case q.persons && v.OnBehalfOf != "":
-		return v.User + " acts on behalf of " + v.OnBehalfOf + ", and only people vote"
+		return v.User + " acts on behalf of " + v.OnBehalfOf + ", and only users who are persons vote"
 	case q.persons && v.Machine:
-		return v.User + " is a machine, and only people vote"
+		return v.User + " is a machine, and only users who are persons vote"
 	case q.notAuthors && (v.Author || slices.Contains(authors, v.User)):
 		return v.User + " is an author of the change, and authors do not vote"
 	}

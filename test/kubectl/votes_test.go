@@ -81,10 +81,10 @@ func votes(t *testing.T) {
 			return nil
 		})
 		approve := v1alpha1.AnnotationKeyApprovePrefix + id
-		votes := func(user, want string, code int, says string) {
+		votes := func(user, want string, code int, prints string) {
 			t.Helper()
-			if out, got := plugin[user]("approve", id); got != code || !strings.Contains(out, says) {
-				t.Errorf("%s approves, exit code %d: %s, want %d, %q", user, got, out, code, says)
+			if out, got := plugin[user]("approve", id); got != code || !strings.Contains(out, prints) {
+				t.Errorf("%s approves, exit code %d: %s, want %d, %q", user, got, out, code, prints)
 			}
 			wait.For(t, "the vote of "+user+" to be stored", wait.Patience, func(context.Context) error {
 				if stored(t, "orders", approve) != "" {
