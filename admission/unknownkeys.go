@@ -77,7 +77,8 @@ func meaningless(key string) bool {
 // if one is near.
 func unknownKey(key string) string {
 	if v1alpha1.IsApprove(key) {
-		return fmt.Sprintf("annotation %s approves nothing, and was dropped: the id of a difference has 16 hexadecimal digits, as kubectl kausality pending prints it", key)
+		return fmt.Sprintf("annotation %s approves nothing, and was dropped: "+
+			"the id of a difference has 16 hexadecimal digits, as kubectl kausality pending prints it", key)
 	}
 	out := fmt.Sprintf("annotation %s is none that Kausality knows, and was dropped", key)
 	name := strings.TrimPrefix(key, v1alpha1.AnnotationPrefix)

@@ -64,7 +64,8 @@ func (c *approveCommand) advance(ctx context.Context, i *inspect.Inspector, t ta
 		next = fmt.Sprintf("The gate of %s may open for %s, %s.", t.describe(), listVerbs(a.Verbs), lasts[a.Mode])
 	}
 	return annotationWrite{
-		on: holder, head: about(t, holder), key: v1alpha1.AnnotationKeyApprovals, edit: annotate.AddApproval(a), next: next + c.underRules(ctx, i, t, a), warn: c.obstacles,
+		on: holder, head: about(t, holder), key: v1alpha1.AnnotationKeyApprovals, edit: annotate.AddApproval(a),
+		next: next + c.underRules(ctx, i, t, a), warn: c.obstacles,
 	}
 }
 

@@ -38,7 +38,8 @@ func TestVotes(t *testing.T) {
 				annotations[key] = tc.have
 			}
 			if tc.options.withdraw {
-				annotations[v1alpha1.AnnotationKeyClaims] = `[{"content":"x","state":"open","digest":"` + id + `","mode":"once","votes":true,"by":[{"user":"hans","at":null}]}]`
+				annotations[v1alpha1.AnnotationKeyClaims] = `[{"content":"x","state":"open","digest":"` + id +
+					`","mode":"once","votes":true,"by":[{"user":"hans","at":null}]}]`
 			}
 			value, err := edit(annotations)
 			if err != nil || value == nil || *value != tc.want {

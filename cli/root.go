@@ -34,7 +34,8 @@ func NewCommand(streams genericiooptions.IOStreams, version string) (*cobra.Comm
 		"Mode where neither the object nor its Namespace sets one: "+mode.List()+". By default it is derived from the webhook configuration.")
 	cmd.AddCommand(
 		newTraceCommand(s), newExplainCommand(s), newPendingCommand(s), newHistoryCommand(s),
-		newApproveCommand(s), newWithdrawCommand(s), newRejectCommand(s), newFreezeCommand(s), newUnfreezeCommand(s), newSnoozeCommand(s), newRolloutCommand(s), newUngateCommand(s),
+		newApproveCommand(s), newWithdrawCommand(s), newRejectCommand(s), newFreezeCommand(s), newUnfreezeCommand(s),
+		newSnoozeCommand(s), newRolloutCommand(s), newUngateCommand(s),
 		newCoverageCommand(s), newApproversCommand(s), newApprovalsCommand(s), newEmergencyCommand(s),
 		newPreviewCommand(s), newPolicyCommand(s), newVersionCommand(s),
 	)

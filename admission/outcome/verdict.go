@@ -123,10 +123,11 @@ func what(f *facts.Facts) string {
 	return "changing " + change.Summary(f.Changes, 5) + " of " + ref
 }
 
-// Rejected returns the refusal of a change of a child that a rejection on an object matches. What names the child alone is withdrawn by the plugin; other entries,
-// as those for all children, only with the annotation.
+// Rejected returns the refusal of a change of a child that a rejection on an object matches. What names the child alone is
+// withdrawn by the plugin; other entries, as those for all children, only with the annotation.
 func Rejected(ref parent.Ref, kind identity.Kind, r v1alpha1.Rejection, child parent.Ref, of identity.Kind) Refusal {
-	next := fmt.Sprintf("Remove the entry from annotation %s if that no longer holds: kubectl edit %s", v1alpha1.AnnotationKeyRejections, identity.Target(ref, kind))
+	next := fmt.Sprintf("Remove the entry from annotation %s if that no longer holds: kubectl edit %s",
+		v1alpha1.AnnotationKeyRejections, identity.Target(ref, kind))
 	if child.Name != "" && r.Name == child.Name && r.Kind == child.Kind && r.Resource == "" {
 		next = "If that no longer holds, withdraw it: kubectl kausality reject " + identity.Target(child, of) + " --withdraw"
 	}
