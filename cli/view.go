@@ -87,7 +87,7 @@ var passedAs = map[v1alpha1.Passed]string{
 // causeAs is what a cause is, as a noun.
 var causeAs = map[v1alpha1.CauseKind]string{
 	v1alpha1.CauseComposition: "composition revision", v1alpha1.CauseFunction: "function revision", v1alpha1.CauseImage: "image",
-	v1alpha1.CauseController: "controller", v1alpha1.CauseUser: "user",
+	v1alpha1.CauseController: "controller", v1alpha1.CauseUser: "user", v1alpha1.CauseEdit: "edit by",
 }
 
 // unrequested is why a hop is one, and a line for each cause; nil for a hop without
