@@ -15,7 +15,6 @@ import (
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
 // view turns what was found into text. The zero value has no colours and shows
@@ -171,20 +170,6 @@ func (v view) verdict(allowed bool, reason outcome.Reason) string {
 		verdict = v.yellow("allowed, with a warning")
 	}
 	return fmt.Sprintf("%s (%s)", verdict, reason)
-}
-
-// drift as a node, with the command that approves it.
-func (v view) drift(n *node, d *v1alpha1.Drift) {
-	b := n.addf("%s, %s: %s", d.Name, v.age(inspect.Since(d)), summary(d))
-	if len(d.Spec.Causes) > 0 {
-		b.lines = append(b.lines, causeLines(d.Spec.Causes)...)
-	} else if d.Spec.Cause != "" {
-		b.lines = append(b.lines, "cause: "+d.Spec.Cause)
-	}
-	if d.Status.Lacks != "" {
-		b.lines = append(b.lines, "lacks: "+d.Status.Lacks)
-	}
-	b.lines = append(b.lines, approveCommandLine(d.Namespace, d.Name))
 }
 
 // approveCommandLine of Drifts in one namespace; empty for cluster-scoped
