@@ -273,7 +273,7 @@ func (v view) drifts(top *node, e *inspect.Explanation) {
 				n.addf("and %d more", len(open)-maxShown)
 				break
 			}
-			v.drift(n, &open[i], e.Standings[open[i].Name])
+			v.drift(n, &open[i], e.Rulings[open[i].Name])
 		}
 	}
 	if len(e.Behind) > 0 {

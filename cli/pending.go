@@ -24,8 +24,8 @@ type pendingCommand struct {
 	limit    int
 	summary  bool
 	exitCode bool
-	// standings of changes by namespace and name, where something was decided about them; nil where that is not read.
-	standings map[string]inspect.Standing
+	// rulings of changes by namespace and name, where something was decided about them; nil where that is not read.
+	rulings map[string]inspect.Ruling
 }
 
 // newPendingCommand is `kubectl kausality pending`. It reads Drifts, and what the
@@ -111,14 +111,14 @@ func (c *pendingCommand) read(ctx context.Context, list []v1alpha1.Drift) error 
 	if err != nil {
 		return err
 	}
-	all := i.Standings()
-	c.standings = map[string]inspect.Standing{}
+	all := i.Rulings()
+	c.rulings = map[string]inspect.Ruling{}
 	for n := range list {
 		s, err := all.Of(ctx, &list[n])
 		if err != nil {
 			return err
 		}
-		c.standings[list[n].Namespace+"/"+list[n].Name] = s
+		c.rulings[list[n].Namespace+"/"+list[n].Name] = s
 	}
 	for _, err := range all.Unread {
 		fmt.Fprintf(c.ErrOut, "Not read: %v. Whether changes below it are rejected, frozen or snoozed is unknown.\n", err)
@@ -126,9 +126,9 @@ func (c *pendingCommand) read(ctx context.Context, list []v1alpha1.Drift) error 
 	return nil
 }
 
-// standing of a change.
-func (c *pendingCommand) standing(d *v1alpha1.Drift) inspect.Standing {
-	return c.standings[d.Namespace+"/"+d.Name]
+// ruling of a change.
+func (c *pendingCommand) ruling(d *v1alpha1.Drift) inspect.Ruling {
+	return c.rulings[d.Namespace+"/"+d.Name]
 }
 
 // print Drifts.
@@ -277,9 +277,9 @@ func (c *pendingCommand) decided(g *causeGroup) (out []string) {
 	if slices.ContainsFunc(g.drifts, func(d v1alpha1.Drift) bool { return isEdit(&d) }) {
 		out = append(out, "An approval reverts that edit.")
 	}
-	for n := range standingKinds {
-		out = append(out, g.labelled(standingKinds[n].label, func(d *v1alpha1.Drift) string {
-			return strings.Join(standingLines(d, standingKinds[n].of(c.standing(d))), "; ")
+	for n := range rulingKinds {
+		out = append(out, g.labelled(rulingKinds[n].label, func(d *v1alpha1.Drift) string {
+			return strings.Join(rulingLines(d, rulingKinds[n].of(c.ruling(d))), "; ")
 		})...)
 	}
 	return out
@@ -289,7 +289,7 @@ func (c *pendingCommand) decided(g *causeGroup) (out []string) {
 func (c *pendingCommand) approveCommand(g *causeGroup, s scope) string {
 	open := &causeGroup{key: g.key}
 	for _, d := range g.drifts {
-		if c.standing(&d).Rejected == nil {
+		if c.ruling(&d).Rejected == nil {
 			open.drifts = append(open.drifts, d)
 		}
 	}
@@ -345,7 +345,7 @@ func (c *pendingCommand) printTable(list []v1alpha1.Drift, spaces bool) error {
 	if spaces {
 		header = slices.Insert(header, 1, "NAMESPACE")
 	}
-	stated := slices.ContainsFunc(list, func(d v1alpha1.Drift) bool { return state(&d, c.standing(&d)) != "" })
+	stated := slices.ContainsFunc(list, func(d v1alpha1.Drift) bool { return state(&d, c.ruling(&d)) != "" })
 	if stated {
 		header = slices.Insert(header, len(header)-2, "STATE")
 	}
@@ -361,7 +361,7 @@ func (c *pendingCommand) printTable(list []v1alpha1.Drift, spaces bool) error {
 		}
 		cells = append(cells, c.view.age(inspect.Since(d)))
 		if stated {
-			cells = append(cells, cmp.Or(state(d, c.standing(d)), "-"))
+			cells = append(cells, cmp.Or(state(d, c.ruling(d)), "-"))
 		}
 		if wide {
 			cells = append(cells, fmt.Sprint(d.Status.Count), cmp.Or(d.Spec.User, "-"))

@@ -11,7 +11,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// TestEdits covers KR-07-14: what a change reverts of what others set is told by who owns each path, and whose it is by the trace.
+// TestEdits covers KR-07-14: a change reverts what other users set, by the owners of its paths, and the trace has the user.
 func TestEdits(t *testing.T) {
 	const composed = "apiextensions.crossplane.io/composed/1"
 	fields := func(names ...string) map[string]any {
@@ -46,7 +46,7 @@ func TestEdits(t *testing.T) {
 		"Edited":    {reason: "hans set the one field", managed: []any{crossplane, edited}, trace: trace.Trace{hans}, paths: []string{size}, want: byHans, all: true},
 		"Mixed":     {reason: "and not the other", managed: []any{crossplane, edited}, trace: trace.Trace{hans}, paths: []string{size, tier}, want: byHans},
 		"Untouched": {reason: "nor this", managed: []any{crossplane, edited}, trace: trace.Trace{hans}, paths: []string{tier}},
-		"Absent":    {reason: "nobody set what is new", managed: []any{crossplane, edited}, trace: trace.Trace{hans}, paths: []string{"spec.forProvider.new"}},
+		"Absent":    {reason: "no user set what is new", managed: []any{crossplane, edited}, trace: trace.Trace{hans}, paths: []string{"spec.forProvider.new"}},
 		"Item": {reason: "an item is somewhere in a list that hans edited", managed: []any{edited}, trace: trace.Trace{hans},
 			paths: []string{"spec.forProvider.size[0].x"}, want: byHans, all: true},
 		"Provider": {reason: "late initialization is no edit", managed: append([]any{crossplane}, provider...), trace: trace.Trace{hans},

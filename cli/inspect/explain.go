@@ -49,8 +49,8 @@ type Explanation struct {
 	Gate *Gate `json:"gate,omitempty"`
 	// Drifts about the object or its children, open ones first, newest first.
 	Drifts []v1alpha1.Drift `json:"drifts,omitempty"`
-	// Standings of the open ones by id, where something was decided about them (KR-12-30).
-	Standings map[string]Standing `json:"standings,omitempty"`
+	// Rulings of the open ones by id, where something was decided about them (KR-12-30).
+	Rulings map[string]Ruling `json:"rulings,omitempty"`
 	// Behind a freeze or a rejection: what the composition function holds, and no approval lets pass meanwhile.
 	Behind []Behind `json:"behind,omitempty"`
 	// Absent is why the composition function does not run for the composite, as a sentence; empty where it does, or never did.
@@ -133,7 +133,7 @@ func (i *Inspector) waiting(ctx context.Context, e *Explanation, o *unstructured
 	if err != nil {
 		return err
 	}
-	all := i.Standings()
+	all := i.Rulings()
 	e.Drifts, e.Behind = w.Drifts, w.Behind
 	for j := range e.Drifts {
 		d := &e.Drifts[j]
@@ -144,11 +144,11 @@ func (i *Inspector) waiting(ctx context.Context, e *Explanation, o *unstructured
 		if err != nil {
 			return err
 		}
-		if s != (Standing{}) {
-			if e.Standings == nil {
-				e.Standings = map[string]Standing{}
+		if s != (Ruling{}) {
+			if e.Rulings == nil {
+				e.Rulings = map[string]Ruling{}
 			}
-			e.Standings[d.Name] = s
+			e.Rulings[d.Name] = s
 		}
 	}
 	_, err = w.complete()

@@ -11,7 +11,7 @@ import (
 )
 
 // drift as a node, with what was decided about it, else the command that approves it.
-func (v view) drift(n *node, d *v1alpha1.Drift, s inspect.Standing) {
+func (v view) drift(n *node, d *v1alpha1.Drift, s inspect.Ruling) {
 	b := n.addf("%s, %s: %s", d.Name, v.age(inspect.Since(d)), summary(d))
 	if len(d.Spec.Causes) > 0 {
 		b.lines = append(b.lines, causeLines(d.Spec.Causes)...)
@@ -24,7 +24,7 @@ func (v view) drift(n *node, d *v1alpha1.Drift, s inspect.Standing) {
 	if d.Status.Lacks != "" {
 		b.lines = append(b.lines, "lacks: "+d.Status.Lacks)
 	}
-	for _, l := range standingLines(d, s) {
+	for _, l := range rulingLines(d, s) {
 		b.lines = append(b.lines, v.yellow(l))
 	}
 	if s.Rejected == nil {
@@ -33,7 +33,7 @@ func (v view) drift(n *node, d *v1alpha1.Drift, s inspect.Standing) {
 }
 
 // state of a pending change in a word each; empty where nothing was decided about it (KR-12-30).
-func state(d *v1alpha1.Drift, s inspect.Standing) string {
+func state(d *v1alpha1.Drift, s inspect.Ruling) string {
 	var out []string
 	if s.Rejected != nil {
 		out = append(out, "rejected")
@@ -50,8 +50,8 @@ func state(d *v1alpha1.Drift, s inspect.Standing) string {
 	return strings.Join(out, ", ")
 }
 
-// standingLines are why a pending change is rejected, frozen or snoozed, and what ends that.
-func standingLines(d *v1alpha1.Drift, s inspect.Standing) (out []string) {
+// rulingLines are why a pending change is rejected, frozen or snoozed, and what ends that.
+func rulingLines(d *v1alpha1.Drift, s inspect.Ruling) (out []string) {
 	if r := s.Rejected; r != nil {
 		out = append(out, fmt.Sprintf("rejected on %s: %s; to withdraw: %s", describeRef(d.Spec.Parent), r.Reason, withdrawCommandLine(d)))
 	}
@@ -64,14 +64,14 @@ func standingLines(d *v1alpha1.Drift, s inspect.Standing) (out []string) {
 	return out
 }
 
-// standingKinds are the parts of a standing with the label of their lines, in the order in which they are listed.
-var standingKinds = []struct {
+// rulingKinds are the parts of a ruling with the label of their lines, in the order in which they are listed.
+var rulingKinds = []struct {
 	label string
-	of    func(inspect.Standing) inspect.Standing
+	of    func(inspect.Ruling) inspect.Ruling
 }{
-	{"Rejected", func(s inspect.Standing) inspect.Standing { return inspect.Standing{Rejected: s.Rejected} }},
-	{"Frozen", func(s inspect.Standing) inspect.Standing { return inspect.Standing{Frozen: s.Frozen} }},
-	{"Snoozed", func(s inspect.Standing) inspect.Standing { return inspect.Standing{Snoozed: s.Snoozed} }},
+	{"Rejected", func(s inspect.Ruling) inspect.Ruling { return inspect.Ruling{Rejected: s.Rejected} }},
+	{"Frozen", func(s inspect.Ruling) inspect.Ruling { return inspect.Ruling{Frozen: s.Frozen} }},
+	{"Snoozed", func(s inspect.Ruling) inspect.Ruling { return inspect.Ruling{Snoozed: s.Snoozed} }},
 }
 
 // isEdit reports whether a pending change reverts an edit by a user.

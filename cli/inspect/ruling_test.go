@@ -41,8 +41,8 @@ func (s *storedServer) conditions(more ...any) {
 	_ = unstructured.SetNestedSlice(s.objects[shopPath].Object, append(list, more...), "status", "conditions")
 }
 
-// TestStanding covers KR-12-30: what was decided about a pending change is shown with it, and a rejected one is not offered.
-func TestStanding(t *testing.T) {
+// TestRuling covers KR-12-30: what was decided about a pending change is shown with it, and a rejected one is not offered.
+func TestRuling(t *testing.T) {
 	for name, tc := range map[string]struct {
 		key, value, reason, by, until string
 	}{
@@ -62,7 +62,7 @@ func TestStanding(t *testing.T) {
 			e, err := i.Explain(t.Context(), s.objects[databasePath], nil)
 			require.NoError(t, err)
 			require.Len(t, e.Drifts, 1)
-			got := e.Standings["00000000000000aa"]
+			got := e.Rulings["00000000000000aa"]
 			assert.Equal(t, tc.reason != "", got.Rejected != nil)
 			assert.Equal(t, tc.by != "", got.Frozen != nil)
 			assert.Equal(t, tc.until != "", got.Snoozed != nil)

@@ -15,8 +15,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Standing of a pending change: what was decided about it or its parent. The zero value is of one about which nothing was, or is known.
-type Standing struct {
+// Ruling of a pending change: what was decided about it or its parent. The zero value is of one about which nothing was, or is known.
+type Ruling struct {
 	// Rejected is the rejection that forbids it; nil for none.
 	Rejected *v1alpha1.Rejection `json:"rejected,omitempty"`
 	// Frozen is the freeze of its parent; nil for none.
@@ -25,24 +25,24 @@ type Standing struct {
 	Snoozed *v1alpha1.Snooze `json:"snoozed,omitempty"`
 }
 
-// maxStandings bounds the parents that are read for what was decided about the changes below them; about the others that is unknown.
-const maxStandings = 200
+// maxRulings bounds the parents that are read for what was decided about the changes below them; about the others that is unknown.
+const maxRulings = 200
 
-// Standings are what was decided about changes, by their parents, each of which is read once.
-type Standings struct {
+// Rulings are what was decided about changes, by their parents, each of which is read once.
+type Rulings struct {
 	i       *Inspector
 	parents map[parent.Ref]*parent.State
 	// Unread are the errors of parents that could not be read.
 	Unread []error
 }
 
-// Standings of pending changes.
-func (i *Inspector) Standings() *Standings {
-	return &Standings{i: i, parents: map[parent.Ref]*parent.State{}}
+// Rulings of pending changes.
+func (i *Inspector) Rulings() *Rulings {
+	return &Rulings{i: i, parents: map[parent.Ref]*parent.State{}}
 }
 
 // Of a pending change (KR-12-30).
-func (s *Standings) Of(ctx context.Context, d *v1alpha1.Drift) (out Standing, err error) {
+func (s *Rulings) Of(ctx context.Context, d *v1alpha1.Drift) (out Ruling, err error) {
 	p, err := s.parent(ctx, identity.Ref(d.Spec.Parent))
 	if err != nil || p == nil {
 		return out, err
@@ -59,8 +59,8 @@ func (s *Standings) Of(ctx context.Context, d *v1alpha1.Drift) (out Standing, er
 }
 
 // parent of a change; nil where there is none, or it is unknown.
-func (s *Standings) parent(ctx context.Context, ref parent.Ref) (*parent.State, error) {
-	if have, ok := s.parents[ref]; ok || ref.Name == "" || len(s.parents) >= maxStandings {
+func (s *Rulings) parent(ctx context.Context, ref parent.Ref) (*parent.State, error) {
+	if have, ok := s.parents[ref]; ok || ref.Name == "" || len(s.parents) >= maxRulings {
 		return have, nil
 	}
 	s.parents[ref] = nil
@@ -94,7 +94,7 @@ func (i *Inspector) FreezeAbout(ctx context.Context, o *unstructured.Unstructure
 	}
 	s := obj.State
 	if !isParent(s) {
-		if s, err = i.Standings().parent(ctx, obj.Parent); err != nil || s == nil {
+		if s, err = i.Rulings().parent(ctx, obj.Parent); err != nil || s == nil {
 			return nil, err
 		}
 	}

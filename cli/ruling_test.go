@@ -19,26 +19,26 @@ import (
 )
 
 // pendingOf prints changes with what was decided about them.
-func pendingOf(t *testing.T, list []v1alpha1.Drift, standings map[string]inspect.Standing, s scope) string {
+func pendingOf(t *testing.T, list []v1alpha1.Drift, rulings map[string]inspect.Ruling, s scope) string {
 	t.Helper()
 	streams, _, out, errOut := genericiooptions.NewTestIOStreams()
-	c := pendingCommand{session: &session{IOStreams: streams}, limit: defaultListed, standings: standings}
+	c := pendingCommand{session: &session{IOStreams: streams}, limit: defaultListed, rulings: rulings}
 	c.view.now = func() time.Time { return day.Add(time.Hour) }
 	require.NoError(t, c.print(list, s))
 	return out.String() + errOut.String()
 }
 
-// TestPendingStanding covers KR-12-30: a rejected change is not offered for approval, and what is frozen, snoozed or voted for is a state of its own.
-func TestPendingStanding(t *testing.T) {
+// TestPendingRuling covers KR-12-30: a rejected change is not offered for approval, and what is frozen, snoozed or voted for is a state of its own.
+func TestPendingRuling(t *testing.T) {
 	revision := v1alpha1.HopCause{Kind: v1alpha1.CauseComposition, Name: "xdatabases-7f3"}
 	rejected, frozen, voted := changed(1, "a", revision), changed(2, "a", revision), changed(3, "a", revision)
 	voted.Status.Votes, voted.Status.Lacks = []v1alpha1.Vote{{User: "anna"}}, "1 of 2 approvals (anna); needs 1 more"
-	standings := map[string]inspect.Standing{
+	rulings := map[string]inspect.Ruling{
 		"a/" + rejected.Name: {Rejected: &v1alpha1.Rejection{Reason: "not before the audit"}},
 		"a/" + frozen.Name: {Frozen: &identity.Freeze{Freeze: v1alpha1.Freeze{User: "alice", Message: "audit"}, Namespace: "a"},
 			Snoozed: &v1alpha1.Snooze{Expiry: metav1.NewTime(day), User: "hans"}},
 	}
-	out := pendingOf(t, []v1alpha1.Drift{rejected, frozen, voted}, standings, scope{args: " -n a"})
+	out := pendingOf(t, []v1alpha1.Drift{rejected, frozen, voted}, rulings, scope{args: " -n a"})
 	for _, want := range []string{
 		"STATE", "rejected", "frozen, snoozed", "1 vote",
 		"  Lacks: 1 of 2 approvals (anna); needs 1 more, for " + voted.Name + "\n",
@@ -52,7 +52,7 @@ func TestPendingStanding(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
 	}
-	if out := pendingOf(t, []v1alpha1.Drift{rejected}, standings, scope{}); strings.Contains(out, "To approve") {
+	if out := pendingOf(t, []v1alpha1.Drift{rejected}, rulings, scope{}); strings.Contains(out, "To approve") {
 		t.Errorf("a rejected change is offered:\n%s", out)
 	}
 	if out := pendingOf(t, []v1alpha1.Drift{rejected}, nil, scope{}); strings.Contains(out, "STATE") {
@@ -98,12 +98,12 @@ func TestPendingEdit(t *testing.T) {
 	}
 }
 
-// TestExplainStanding covers KR-12-30.
-func TestExplainStanding(t *testing.T) {
+// TestExplainRuling covers KR-12-30.
+func TestExplainRuling(t *testing.T) {
 	d := changed(1, "a")
 	d.Status.Phase, d.Status.Votes = v1alpha1.DriftDetected, []v1alpha1.Vote{{User: "anna"}}
 	e := &inspect.Explanation{Undecided: "x", Drifts: []v1alpha1.Drift{d}, Absent: "It is out of date",
-		Standings: map[string]inspect.Standing{d.Name: {Rejected: &v1alpha1.Rejection{Reason: "no"}}},
+		Rulings: map[string]inspect.Ruling{d.Name: {Rejected: &v1alpha1.Rejection{Reason: "no"}}},
 		Behind:    []inspect.Behind{{DriftSpec: changed(2, "a").Spec, Reason: "Frozen"}}}
 	var out bytes.Buffer
 	v := view{now: func() time.Time { return day }}
