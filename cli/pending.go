@@ -143,6 +143,11 @@ func (c *pendingCommand) print(list []v1alpha1.Drift, s scope) error {
 	if done, err := c.format.structured(c.Out, all); done {
 		return err
 	}
+	return c.printText(list, s)
+}
+
+// printText prints Drifts as a table or as names.
+func (c *pendingCommand) printText(list []v1alpha1.Drift, s scope) error {
 	if c.format.value == formatName {
 		return c.printNames(list)
 	}

@@ -80,7 +80,8 @@ func TestPendingFrozen(t *testing.T) {
 
 // TestPendingEdit covers KR-07-14: what reverts an edit is listed apart from the revision's changes, under the name of who edited.
 func TestPendingEdit(t *testing.T) {
-	revision, edit := v1alpha1.HopCause{Kind: v1alpha1.CauseComposition, Name: "xdatabases-7f3"}, v1alpha1.HopCause{Kind: v1alpha1.CauseEdit, Name: "hans@example.com"}
+	revision := v1alpha1.HopCause{Kind: v1alpha1.CauseComposition, Name: "xdatabases-7f3"}
+	edit := v1alpha1.HopCause{Kind: v1alpha1.CauseEdit, Name: "hans@example.com"}
 	list := []v1alpha1.Drift{changed(1, "a", revision), changed(2, "a", edit), changed(3, "a", edit, revision)}
 	out := pendingOf(t, list, nil, scope{})
 	for _, want := range []string{"Composition revision xdatabases-7f3: 1 change ", "Edit by hans@example.com: 1 change ", "  An approval reverts that edit.\n",
@@ -104,11 +105,12 @@ func TestExplainRuling(t *testing.T) {
 	d.Status.Phase, d.Status.Votes = v1alpha1.DriftDetected, []v1alpha1.Vote{{User: "anna"}}
 	e := &inspect.Explanation{Undecided: "x", Drifts: []v1alpha1.Drift{d}, Absent: "It is out of date",
 		Rulings: map[string]inspect.Ruling{d.Name: {Rejected: &v1alpha1.Rejection{Reason: "no"}}},
-		Behind:    []inspect.Behind{{DriftSpec: changed(2, "a").Spec, Reason: "Frozen"}}}
+		Behind:  []inspect.Behind{{DriftSpec: changed(2, "a").Spec, Reason: "Frozen"}}}
 	var out bytes.Buffer
 	v := view{now: func() time.Time { return day }}
 	v.explanation(e).draw(&out)
-	for _, want := range []string{"rejected on XDatabase a/db-1: no; to withdraw: ", "voted for, by anna", "It is out of date", "frozen: change Database a/db-2-abc"} {
+	for _, want := range []string{"rejected on XDatabase a/db-1: no; to withdraw: ", "voted for, by anna", "It is out of date",
+		"frozen: change Database a/db-2-abc"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in\n%s", want, out.String())
 		}
@@ -154,7 +156,8 @@ func TestMixedArguments(t *testing.T) {
 
 // TestUnknownKinds covers KR-12-19: kinds that could not be read are part of the sum, and no command succeeds without them.
 func TestUnknownKinds(t *testing.T) {
-	found := &inspect.Coverage{Installed: true, Kinds: 7, Objects: 6, Protected: 6, Gaps: []inspect.KindGap{{Gap: inspect.GapUnread, Resource: "topics.example.org"}}}
+	found := &inspect.Coverage{Installed: true, Kinds: 7, Objects: 6, Protected: 6,
+		Gaps: []inspect.KindGap{{Gap: inspect.GapUnread, Resource: "topics.example.org"}}}
 	streams, _, out, _ := genericiooptions.NewTestIOStreams()
 	c := &coverageCommand{session: &session{IOStreams: streams}}
 	require.NoError(t, c.print(found))

@@ -166,7 +166,8 @@ func TestRecordHeldEdit(t *testing.T) {
 	}
 }
 
-// TestLateAuthor covers KR-07-15: the author of a cause that was unknown when its Drift was recorded is filled in, of what the function holds and of what was refused.
+// TestLateAuthor covers KR-07-15: the author of a cause that was unknown when its Drift was recorded is filled in, of what the
+// function holds and of what was refused.
 func TestLateAuthor(t *testing.T) {
 	f := newHeldFixture()
 	f.hold(t, v1alpha1.AnnotationKeyHeld, heldUpdate(heldID))
