@@ -73,9 +73,9 @@ func benchCases(tb testing.TB) map[string]benchCase {
 		"NewOrigin": {setting: setting{xr: xr}, req: by(byCrossplane(Update, large(tb), fx.Resize("l")), fx.Alice, "kubectl"),
 			want: outcome.ReasonNewOrigin, allocs: 162},
 		"Create": {setting: setting{xr: xr}, req: byCrossplane(Create, created), want: outcome.ReasonExpected, allocs: 56},
-		"Drift":  {setting: setting{}, req: byCrossplane(Update, large(tb), fx.Resize("l")), want: outcome.ReasonDrift, allocs: 90},
+		"Drift":  {setting: setting{}, req: byCrossplane(Update, large(tb), fx.Resize("l")), want: outcome.ReasonDrift, allocs: 108},
 		"Approved": {setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}},
-			req: byCrossplane(Update, large(tb), fx.Resize("l")), want: outcome.ReasonApproved, allocs: 129},
+			req: byCrossplane(Update, large(tb), fx.Resize("l")), want: outcome.ReasonApproved, allocs: 132},
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 
 	"github.com/kausality-io/function-kausality/admission/approve"
+	"github.com/kausality-io/function-kausality/admission/authorship"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/facts"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/trace"
@@ -21,12 +23,43 @@ func (ev *evaluation) unrequested() bool {
 func (ed *editor) attributed(hop v1alpha1.Hop) v1alpha1.Hop {
 	if hop.Passed = ed.verdict.Passed(); hop.Passed != "" {
 		if hop.Unrequested = ed.unrequested(); ed.effectiveClass() == outcome.ClassDrift || hop.Unrequested {
-			hop.Causes = ed.causes()
+			hop.Causes = ed.attribution()
 		}
 	} else if ed.verdict.Both {
-		hop.Causes = ed.causes() // beside the intent (KR-05-57)
+		hop.Causes = ed.attribution() // beside the intent (KR-05-57)
 	}
 	return hop
+}
+
+// attribution returns the causes of a change that counts as drift: the edits by other users that it reverts, and
+// the other causes unless it reverts edits alone (KR-07-14). Authors, whose votes may not count, are those of causes: no edit hides one.
+func (ev *evaluation) attribution() []v1alpha1.HopCause {
+	if !ev.reported.Known { // get would allocate a closure for each request
+		ev.reported = facts.Memo[[]v1alpha1.HopCause]{Value: findAttribution(ev), Known: true}
+	}
+	return ev.reported.Value
+}
+
+// findAttribution returns what attribution does.
+func findAttribution(ev *evaluation) []v1alpha1.HopCause {
+	if ev.needsApproval() || ev.Req.Operation != Update || ev.Req.OldObject == nil {
+		return ev.causes()
+	}
+	managed := ev.Req.ManagedFields()
+	if len(managed) == 0 {
+		return ev.causes()
+	}
+	edits, all := authorship.Edits(managed, trace.Of(ev.Req.OldObject.GetAnnotations()), change.Paths(ev.Changes), ev.Manager)
+	if len(edits) == 0 {
+		return ev.causes()
+	}
+	for i := range edits {
+		edits[i].Name, edits[i].Manager = approve.Bounded(edits[i].Name), approve.Bounded(edits[i].Manager)
+	}
+	if !all {
+		edits = append(edits, ev.causes()...)
+	}
+	return edits[:min(len(edits), v1alpha1.MaxHopCauses)]
 }
 
 // causes returns the causes of a change that counts as drift, at most v1alpha1.MaxHopCauses: all those

@@ -110,6 +110,48 @@ func TestUnrequested(t *testing.T) {
 	}
 }
 
+// TestReverted covers KR-07-14: a change that reverts a user's edit has that as its cause; whose votes count does not depend on it.
+func TestReverted(t *testing.T) {
+	edited := func(fields ...string) fx.Mod {
+		owned := map[string]any{}
+		for _, f := range fields {
+			owned["f:"+f] = map[string]any{}
+		}
+		return fx.Set([]any{map[string]any{"manager": "kubectl-edit", "operation": "Update", "time": "2026-01-02T12:00:00Z",
+			"fieldsV1": map[string]any{"f:spec": map[string]any{"f:forProvider": owned}}}}, "metadata", "managedFields")
+	}
+	byHans := fx.Annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{fx.Hop(fx.Instance(), 4, "hans")}.String())
+	revision := v1alpha1.HopCause{Kind: v1alpha1.CauseComposition, Name: "db-rev-2"}
+	edit := v1alpha1.HopCause{Kind: v1alpha1.CauseEdit, Name: "hans"}
+	for name, tc := range map[string]struct {
+		reason string
+		mods   []fx.Mod
+		change []fx.Mod
+		want   []v1alpha1.HopCause
+		text   string
+	}{
+		"Unedited": {reason: "the revision alone", change: []fx.Mod{fx.Resize("l")}, want: []v1alpha1.HopCause{revision}, text: "composition revision db-rev-2"},
+		"Edit": {reason: "it reverts the edit alone", mods: []fx.Mod{byHans, edited("size")}, change: []fx.Mod{fx.Resize("l")},
+			want: []v1alpha1.HopCause{edit}, text: "composition revision db-rev-2, which reverts an edit by hans"},
+		"Both": {reason: "and changes something else", mods: []fx.Mod{byHans, edited("size")},
+			change: []fx.Mod{fx.Resize("l"), fx.Set("us", "spec", "forProvider", "region")}, want: []v1alpha1.HopCause{edit, revision},
+			text: "composition revision db-rev-2, which reverts an edit by hans"},
+		"Other": {reason: "the edit is of another field", mods: []fx.Mod{byHans, edited("region")}, change: []fx.Mod{fx.Resize("l")},
+			want: []v1alpha1.HopCause{revision}, text: "composition revision db-rev-2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := byCrossplane(Update, fx.With(fx.Instance(), tc.mods...), tc.change...)
+			d := decide(t, setting{}.world(), enforced(), req)
+			if d.Allowed || d.Report == nil {
+				t.Fatalf("%s: %+v", tc.reason, outcomeOf(d))
+			}
+			if diff := cmp.Diff(tc.want, d.Report.Drift.Causes); diff != "" || d.Report.Drift.Cause != tc.text {
+				t.Errorf("%s: %q, -want, +got:\n%s", tc.reason, d.Report.Drift.Cause, diff)
+			}
+		})
+	}
+}
+
 // Without a webhook the parent's intent is recorded in the trace alone, and precedes a hop that it did not
 // initiate (KR-07-09).
 func TestUnrequestedKeepsIntent(t *testing.T) {

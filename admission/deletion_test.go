@@ -156,12 +156,14 @@ func TestDeleteComposite(t *testing.T) {
 	}{
 		"None": {reason: "nothing below", opts: enforced(), want: true},
 		"Closed": {reason: "refused with their list", below: []*parent.State{mr("a"), mr("b")}, opts: enforced(),
-			names: []string{"Instance a, Instance b"}},
+			names: []string{"Instance a, Instance b", "To leave it behind on purpose: kubectl annotate instances.aws.example.org a kausality.io/deletion=orphan && " +
+				"kubectl annotate instances.aws.example.org b kausality.io/deletion=orphan"}},
 		"OneOf": {reason: "while one would be orphaned", below: []*parent.State{mr("a", open), mr("b"), mr("c", orphanAsked)},
 			opts: enforced(), names: []string{"Instance b"}, absent: "Instance a"},
 		"AllFine": {reason: "open, or orphaning requested",
 			below: []*parent.State{mr("a", open), mr("c", orphanAsked), mr("d", fx.Deleting)}, opts: enforced(), want: true},
-		"Many": {reason: "no more than ten names", below: many, opts: enforced(), names: []string{"mr-j, 4 more"},
+		"Many": {reason: "no more than ten names", below: many, opts: enforced(),
+			names:  []string{"mr-j, 4 more", " mr-e kausality.io/deletion=orphan , and so for 9 more"},
 			absent: "mr-k"},
 		"LogMR": {reason: "MRs in log mode without a mask do not count", below: []*parent.State{bare("a", inLog)},
 			opts: enforced(), want: true},

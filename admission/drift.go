@@ -72,6 +72,7 @@ func decideDrift(ev *evaluation) (outcome.Verdict, error) {
 		v.Resolution = outcome.ResolutionSnoozed
 	}
 	v.Report, v.Suggestion, v.Needs, v.Lacks = report, r.Suggestion, ev.poll().Needs(report.Votes), report.Lacks
+	v.Causes = ev.attribution()
 	return v, nil
 }
 
@@ -132,7 +133,7 @@ func unseenIntent(ev *evaluation) string {
 func driftReport(ev *evaluation, r outcome.Refusal) *Report {
 	out := outcome.ReportOf(ev.Facts, v1alpha1.DriftSpec{
 		ID: ev.class.digest.ID(), Digest: ev.class.digest.Whole(), Relation: v1alpha1.RelationControllerChild, Intent: ev.view().intent.Generation,
-		Cause: ev.cause(), Causes: ev.causes(), SuggestedApproval: r.Suggestion,
+		Cause: ev.cause(), Causes: ev.attribution(), SuggestedApproval: r.Suggestion,
 	}, ev.parent(), ev.view().set)
 	out.Votes, out.Lacks = ev.view().set.Tally(ev.query())
 	return out
@@ -144,13 +145,19 @@ func (ev *evaluation) cause() string {
 	if ev.needsApproval() {
 		return "user " + ev.Req.User.Name
 	}
-	var images []string
-	for _, c := range ev.causes() {
-		if c.Kind == v1alpha1.CauseImage {
+	var images, edits []string
+	for _, c := range ev.attribution() {
+		switch c.Kind {
+		case v1alpha1.CauseImage:
 			images = append(images, c.Name)
+		case v1alpha1.CauseEdit:
+			edits = append(edits, "an edit by "+c.Name)
 		}
 	}
 	text := outcome.CauseOf(ev.Facts, ev.parent())
+	if len(edits) > 0 {
+		text += ", which reverts " + strings.Join(edits, " and ")
+	}
 	if len(images) > 0 {
 		text += " running " + strings.Join(images, ", ")
 	}

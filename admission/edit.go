@@ -8,6 +8,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/actor"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/keys"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
@@ -219,7 +220,7 @@ func (ed *editor) protectKey(key string) {
 	case was == is && old == now, ed.composed(key):
 		return
 	case v1alpha1.IsUser(key) && !ed.controllerWrites():
-		if is && meaningless(key) {
+		if is && keys.Meaningless(key) {
 			ed.set(key, nil)
 		}
 		return

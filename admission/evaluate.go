@@ -146,6 +146,8 @@ type evaluation struct {
 	calling facts.Memo[allowance.Build]
 	// caused are the causes of a change that counts as drift.
 	caused facts.Memo[[]v1alpha1.HopCause]
+	// reported are these causes with the edits that the change reverts.
+	reported facts.Memo[[]v1alpha1.HopCause]
 	// variables of expressions about the request.
 	variables facts.Memo[*expression.Input]
 	// unevaluated rules of ApprovalPolicies; written by allowByPolicy.

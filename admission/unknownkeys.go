@@ -2,17 +2,12 @@ package admission
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
-	"github.com/kausality-io/function-kausality/admission/change"
-	"github.com/kausality-io/function-kausality/admission/suggest"
+	"github.com/kausality-io/function-kausality/admission/keys"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
-
-// maxUnknown bounds the warnings about annotations that mean nothing.
-const maxUnknown = 5
 
 // warnUnknown warns of annotations of Kausality's domain that a user adds or changes without effect: unknown ones and approvals with an invalid id, which
 // are dropped, those that Kausality alone writes, which keep their values, and approvals by an id under which nothing is known yet. It does not warn a
@@ -26,16 +21,10 @@ func (ed *editor) warnUnknown() {
 			}
 		}
 	}
-	if len(found) == 0 || ed.controllerWrites() {
-		return
-	}
-	slices.Sort(found)
-	for n, why := range found {
-		if n == maxUnknown {
-			ed.warnings.Add(fmt.Sprintf("%d more annotations of %s have no effect", len(found)-n, v1alpha1.Group))
-			return
+	if len(found) > 0 && !ed.controllerWrites() {
+		for _, why := range keys.Bounded(found) {
+			ed.warnings.Add(why)
 		}
-		ed.warnings.Add(why)
 	}
 }
 
@@ -43,8 +32,8 @@ func (ed *editor) warnUnknown() {
 // write annotations of Kausality, too: only persons are warned of these.
 func (ed *editor) withoutEffect(key, value string) string {
 	switch {
-	case meaningless(key):
-		return unknownKey(key)
+	case keys.Meaningless(key):
+		return keys.Unknown(key)
 	case v1alpha1.IsSystem(key):
 		if _, reverted := ed.annotations[key]; !reverted || ed.Req.OldObject == nil || ed.Req.User.IsMachine() {
 			return ""
@@ -63,31 +52,4 @@ func (ed *editor) withoutEffect(key, value string) string {
 	}
 	return fmt.Sprintf("nothing that waits for approval here has the id %s: the annotation approves a difference once one of this id is reported; "+
 		"kubectl kausality pending lists what waits", id)
-}
-
-// meaningless reports whether Kausality does not read a key of its domain.
-func meaningless(key string) bool {
-	if v1alpha1.IsApprove(key) {
-		return !change.IsID(strings.TrimPrefix(key, v1alpha1.AnnotationKeyApprovePrefix))
-	}
-	return !v1alpha1.IsUser(key) && !v1alpha1.IsSystem(key)
-}
-
-// unknownKey returns the warning about a key that means nothing, with the known one that is nearest,
-// if one is near.
-func unknownKey(key string) string {
-	if v1alpha1.IsApprove(key) {
-		return fmt.Sprintf("annotation %s approves nothing, and was dropped: "+
-			"the id of a difference has 16 hexadecimal digits, as kubectl kausality pending prints it", key)
-	}
-	out := fmt.Sprintf("annotation %s is none that Kausality knows, and was dropped", key)
-	name := strings.TrimPrefix(key, v1alpha1.AnnotationPrefix)
-	if near := suggest.Nearest(name, v1alpha1.UserKeyNames()); near != "" {
-		return out + "; did you mean " + v1alpha1.AnnotationPrefix + near + "?"
-	}
-	head, rest, _ := strings.Cut(name, "-")
-	if near := suggest.Nearest(head, []string{"approve", "trace"}); near != "" && rest != "" {
-		return out + "; did you mean " + v1alpha1.AnnotationPrefix + near + "-" + rest + "?"
-	}
-	return out
 }

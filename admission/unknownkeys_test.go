@@ -3,6 +3,8 @@ package admission
 import (
 	"strings"
 	"testing"
+
+	"github.com/kausality-io/function-kausality/admission/keys"
 )
 
 // TestUnknownKeys: only keys that mean nothing are named, with the nearest known one
@@ -19,17 +21,17 @@ func TestUnknownKeys(t *testing.T) {
 		"approve-all":               "approves nothing, and was dropped: the id of a difference has 16 hexadecimal digits",
 		"approve-1f2e3d4c5b6a79801": "approves nothing, and was dropped: the id of a difference has 16 hexadecimal digits",
 	} {
-		if key = "kausality.io/" + key; !meaningless(key) || !strings.Contains(unknownKey(key), want) {
-			t.Errorf("%s: means nothing: %t, %s", key, meaningless(key), unknownKey(key))
+		if key = "kausality.io/" + key; !keys.Meaningless(key) || !strings.Contains(keys.Unknown(key), want) {
+			t.Errorf("%s: means nothing: %t, %s", key, keys.Meaningless(key), keys.Unknown(key))
 		}
 	}
 	for key := range userSet {
-		if meaningless(key) {
+		if keys.Meaningless(key) {
 			t.Errorf("%s means nothing", key)
 		}
 	}
 	for key := range systemSet {
-		if !strings.HasSuffix(key, "of-a-newer-version") && meaningless(key) {
+		if !strings.HasSuffix(key, "of-a-newer-version") && keys.Meaningless(key) {
 			t.Errorf("%s means nothing", key)
 		}
 	}

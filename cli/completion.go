@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/cli/choice"
 	"github.com/kausality-io/function-kausality/cli/inspect"
@@ -98,6 +99,11 @@ func (c completer) names(cmd *cobra.Command, kind, typed string) []string {
 
 // list the names of a type in the namespace, else of a cluster-scoped type.
 func (c completer) list(ctx context.Context, kind string) []string {
+	return namesOf(c.objectsOf(ctx, kind))
+}
+
+// objectsOf a type in the namespace, else of a cluster-scoped type.
+func (c completer) objectsOf(ctx context.Context, kind string) []unstructured.Unstructured {
 	mapper, err := c.mapper()
 	if err != nil {
 		return nil
@@ -122,11 +128,7 @@ func (c completer) list(ctx context.Context, kind string) []string {
 			return nil
 		}
 	}
-	out := make([]string, 0, len(list.Items))
-	for _, o := range list.Items {
-		out = append(out, o.GetName())
-	}
-	return out
+	return list.Items
 }
 
 // ids completes ids of open Drifts, and objects. A command line has either ids

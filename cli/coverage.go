@@ -56,7 +56,12 @@ func (c *coverageCommand) run(cmd *cobra.Command, _ []string) error {
 	if err := c.print(found); err != nil {
 		return err
 	}
-	if found.Undecided != "" {
+	return c.verdict(found)
+}
+
+// verdict is the error that the exit code is of.
+func (c *coverageCommand) verdict(found *inspect.Coverage) error {
+	if found.Undecided != "" || slices.ContainsFunc(found.Gaps, func(g inspect.KindGap) bool { return g.Gap == inspect.GapUnread }) {
 		return errUnread
 	}
 	if c.exitCode && (len(found.Gaps) > 0 || found.Unanswered != "" || slices.ContainsFunc(found.Installation, exits)) {
@@ -89,8 +94,9 @@ func (c *coverageCommand) print(found *inspect.Coverage) error {
 		fmt.Fprintln(c.Out, c.view.yellow("Unknown what is protected: "+found.Undecided))
 		fmt.Fprintf(c.Out, "%s of %s were read.\n", plural(found.Objects, "object"), plural(found.Kinds, "kind"))
 	} else {
-		fmt.Fprintf(c.Out, "%d of %s of %s are protected%s.\n",
-			found.Protected, plural(found.Objects, "object"), plural(found.Kinds, "kind"), whileAnswering(found.Unanswered))
+		unread := found.UnreadKinds()
+		fmt.Fprintf(c.Out, "%d of %s of %s are protected%s.%s\n",
+			found.Protected, plural(found.Objects, "object"), plural(found.Kinds-unread, "kind"), whileAnswering(found.Unanswered), unknownKinds(unread))
 	}
 	last := inspect.Gap("")
 	w := printers.GetNewTabWriter(c.Out)
@@ -132,6 +138,14 @@ func whileAnswering(unanswered string) string {
 		return ""
 	}
 	return " once it answers again; until then, changes are refused or allowed unjudged"
+}
+
+// unknownKinds completes the sum with kinds whose objects could not be read; empty for none (KR-12-19).
+func unknownKinds(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return " The objects of " + plural(n, "further kind") + " could not be read: whether they are protected is unknown."
 }
 
 // examples of a gap; in wide output with the reason of each.

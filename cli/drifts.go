@@ -9,12 +9,18 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/suggest"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/inspect"
+	"github.com/kausality-io/function-kausality/cluster"
 )
 
 // onlyIDs reports whether there are arguments, all of them ids.
@@ -72,6 +78,9 @@ type scope struct {
 	// where completes a sentence about them; args are the arguments that select the same
 	// ones, with a space before each.
 	where, args string
+	// behind a freeze or a rejection: what cannot be approved meanwhile. freeze is that of the object that was named.
+	behind []inspect.Behind
+	freeze *identity.Freeze
 }
 
 // driftFinder finds the pending changes that a command line selects, as Drifts.
@@ -206,11 +215,12 @@ func (f driftFinder) byID(ctx context.Context, client dynamic.Interface, ns, id 
 	if err != nil {
 		return nil, err
 	}
-	held, unread, err := inspect.Held(ctx, client, mapper, ns)
+	found, err := inspect.Held(ctx, client, mapper, ns)
 	if err != nil {
 		return nil, errors.Join(notFound, err)
 	}
-	f.notRead(unread)
+	f.notRead(found.Unread)
+	held := found.Drifts
 	for i := range held {
 		if held[i].Name == id {
 			return &held[i], nil
@@ -224,6 +234,9 @@ func (f driftFinder) byID(ctx context.Context, client dynamic.Interface, ns, id 
 func (f driftFinder) open(cmd *cobra.Command, args []string, o *driftFilter) (list []v1alpha1.Drift, s scope, err error) {
 	if list, s, err = f.everyOpen(cmd, args, o); err != nil {
 		return nil, s, err
+	}
+	if o.cause != "" || o.selector != "" { // about changes with a cause, or below some parents
+		s.behind, s.freeze = nil, nil
 	}
 	if o.selector != "" {
 		s.where += " below objects with labels " + o.selector
@@ -258,9 +271,13 @@ func (f driftFinder) everyOpen(cmd *cobra.Command, args []string, o *driftFilter
 		if err != nil {
 			return nil, s, err
 		}
-		list, unread, err := inspect.Pending(cmd.Context(), client, mapper, ns)
-		f.notRead(unread)
-		return list, s, err
+		found, err := inspect.Pending(cmd.Context(), client, mapper, ns)
+		if err == nil && ns != "" && len(found.Drifts) == 0 {
+			err = f.exists(cmd.Context(), client, ns)
+		}
+		f.notRead(found.Unread)
+		s.behind = found.Behind
+		return found.Drifts, s, err
 	}
 	t, err := f.object(cmd, args)
 	if err != nil {
@@ -270,14 +287,41 @@ func (f driftFinder) everyOpen(cmd *cobra.Command, args []string, o *driftFilter
 	if err != nil {
 		return nil, s, err
 	}
-	list, err = openAbout(cmd.Context(), i, t)
-	return list, scope{where: "about " + t.describe(), args: " " + t.arg()}, err
+	found, err := i.WaitingAbout(cmd.Context(), t.Unstructured)
+	if err != nil {
+		return nil, s, err
+	}
+	f.notRead(found.Unread)
+	s = scope{where: "about " + t.describe(), args: " " + t.arg(), behind: found.Behind}
+	s.freeze, err = i.FreezeAbout(cmd.Context(), t.Unstructured)
+	return openOf(found.Drifts), s, err
+}
+
+// exists reports an error where there is no such namespace, as far as the user may read that (KR-12-24).
+func (f driftFinder) exists(ctx context.Context, client dynamic.Interface, ns string) error {
+	namespaces := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
+	_, err := namespaces.Get(ctx, ns, metav1.GetOptions{})
+	if !kerrors.IsNotFound(err) {
+		return nil //nolint:nilerr // It is unknown, and nothing waits there as far as the user may read.
+	}
+	var names []string
+	for o, err := range cluster.Items(ctx, namespaces, cluster.PageSize) {
+		if err != nil {
+			break
+		}
+		names = append(names, o.GetName())
+	}
+	if near := suggest.Nearest(ns, names); near != "" {
+		return fmt.Errorf("there is no namespace %q; did you mean %q?", ns, near)
+	}
+	return fmt.Errorf("there is no namespace %q; -A lists all namespaces", ns)
 }
 
 // notRead prints what the user may not read, so that it is not listed (KR-12-19).
 func (f driftFinder) notRead(unread []error) {
 	for _, err := range unread {
-		fmt.Fprintf(f.ErrOut, "Not read: %v. What the composition function holds there is listed only where a Drift exists.\n", err)
+		fmt.Fprintf(f.ErrOut, "Not read: %v. What the composition function holds there is listed only where a Drift exists; "+
+			"a role with get and list on these objects shows the rest.\n", err)
 	}
 }
 
@@ -314,5 +358,10 @@ func openAbout(ctx context.Context, i *inspect.Inspector, t target) ([]v1alpha1.
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(all, func(d v1alpha1.Drift) bool { return !inspect.Open(&d) }), nil
+	return openOf(all), nil
+}
+
+// openOf some Drifts.
+func openOf(all []v1alpha1.Drift) []v1alpha1.Drift {
+	return slices.DeleteFunc(all, func(d v1alpha1.Drift) bool { return !inspect.Open(&d) })
 }

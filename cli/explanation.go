@@ -53,7 +53,10 @@ func (v view) explanation(e *inspect.Explanation) *node {
 	if e.Gate != nil {
 		v.gate(top, e.Gate)
 	}
-	v.drifts(top, e.Drifts)
+	if e.Absent != "" {
+		top.add(v.yellow(e.Absent))
+	}
+	v.drifts(top, e)
 	return top
 }
 
@@ -258,9 +261,9 @@ func nextAction(a gating.Action) string {
 	return string(a)
 }
 
-// drifts that are open, and the last that was resolved. all has the open ones
-// first.
-func (v view) drifts(top *node, all []v1alpha1.Drift) {
+// drifts that are open, what waits behind a freeze or a rejection, and the last that was resolved.
+func (v view) drifts(top *node, e *inspect.Explanation) {
+	all := e.Drifts // the open ones first
 	open := slices.DeleteFunc(slices.Clone(all), func(d v1alpha1.Drift) bool { return !inspect.Open(&d) })
 	resolved := all[len(open):]
 	if len(open) > 0 {
@@ -270,7 +273,16 @@ func (v view) drifts(top *node, all []v1alpha1.Drift) {
 				n.addf("and %d more", len(open)-maxShown)
 				break
 			}
-			v.drift(n, &open[i])
+			v.drift(n, &open[i], e.Rulings[open[i].Name])
+		}
+	}
+	if len(e.Behind) > 0 {
+		n := top.add(v.bold("Held, and not to be approved meanwhile:"))
+		for i := range e.Behind[:min(len(e.Behind), maxShown)] {
+			n.add(behind(&e.Behind[i]))
+		}
+		if more := len(e.Behind) - maxShown; more > 0 {
+			n.addf("and %d more", more)
 		}
 	}
 	if len(resolved) > 0 {

@@ -17,8 +17,11 @@ func TestPendingLacks(t *testing.T) {
 		list = append(list, d)
 	}
 	out, _ := printed(t, formatTable, list)
-	if strings.Count(out.String(), "  Lacks: ") != 2 || !strings.Contains(out.String(), "  Lacks: 1 of 2 approvals (anna)\n") {
+	if strings.Count(out.String(), "  Lacks: ") != 2 || !strings.Contains(out.String(), "  Lacks: 1 of 2 approvals (anna), for 0000000000000002\n") {
 		t.Errorf("it prints:\n%s", out)
+	}
+	if !strings.Contains(out.String(), "  Lacks: 0 of 2 approvals, for 0000000000000000, 0000000000000001\n") {
+		t.Errorf("without the ids of those that lack the same:\n%s", out)
 	}
 	for n, user := range []string{"bob", "carl", "dora"} {
 		d := changed(10+n, "team-0", revision)

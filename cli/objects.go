@@ -80,6 +80,12 @@ func (s *session) objects(cmd *cobra.Command, args []string) ([]target, error) {
 	if len(args) == 1 && !strings.Contains(args[0], "/") {
 		return nil, usageError{fmt.Errorf("%q is no object: name one as TYPE/NAME, as in xdatabase/orders", args[0])}
 	}
+	for _, a := range args {
+		if slashes := strings.Contains(a, "/"); slashes != strings.Contains(args[0], "/") {
+			return nil, usageError{fmt.Errorf("%q does not fit %q: name objects as TYPE/NAME each, or as one TYPE with their NAMES; see %s --help",
+				a, args[0], cmd.CommandPath())}
+		}
+	}
 	return s.read(cmd.Context(), args, func(b *resource.Builder) *resource.Builder { return b })
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,6 +24,8 @@ type pendingCommand struct {
 	limit    int
 	summary  bool
 	exitCode bool
+	// rulings of changes by namespace and name, where something was decided about them; nil where that is not read.
+	rulings map[string]inspect.Ruling
 }
 
 // newPendingCommand is `kubectl kausality pending`. It reads Drifts, and what the
@@ -87,13 +90,45 @@ func (c *pendingCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := c.read(cmd.Context(), list); err != nil {
+		return err
+	}
 	if err := c.print(list, scope); err != nil {
 		return err
 	}
-	if c.exitCode && len(list) > 0 {
+	if c.exitCode && (len(list) > 0 || len(scope.behind) > 0) {
 		return errFound
 	}
 	return nil
+}
+
+// read what was decided about changes, where it is printed.
+func (c *pendingCommand) read(ctx context.Context, list []v1alpha1.Drift) error {
+	if len(list) == 0 || c.summary || c.format.value != formatTable && c.format.value != formatWide {
+		return nil
+	}
+	i, err := c.inspector(ctx)
+	if err != nil {
+		return err
+	}
+	all := i.Rulings()
+	c.rulings = map[string]inspect.Ruling{}
+	for n := range list {
+		s, err := all.Of(ctx, &list[n])
+		if err != nil {
+			return err
+		}
+		c.rulings[list[n].Namespace+"/"+list[n].Name] = s
+	}
+	for _, err := range all.Unread {
+		fmt.Fprintf(c.ErrOut, "Not read: %v. Whether changes below it are rejected, frozen or snoozed is unknown.\n", err)
+	}
+	return nil
+}
+
+// ruling of a change.
+func (c *pendingCommand) ruling(d *v1alpha1.Drift) inspect.Ruling {
+	return c.rulings[d.Namespace+"/"+d.Name]
 }
 
 // print Drifts.
@@ -102,18 +137,27 @@ func (c *pendingCommand) print(list []v1alpha1.Drift, s scope) error {
 		Items:    append([]v1alpha1.Drift{}, list...), // an empty list where there is none, as kubectl get prints it
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "DriftList"},
 	}
+	if c.format.value != formatTable && c.format.value != formatWide && len(s.behind) > 0 {
+		fmt.Fprintf(c.ErrOut, "Not listed: %s held behind a freeze or a rejection, which cannot be approved meanwhile.\n", plural(len(s.behind), "change"))
+	}
 	if done, err := c.format.structured(c.Out, all); done {
 		return err
 	}
+	return c.printText(list, s)
+}
+
+// printText prints Drifts as a table or as names.
+func (c *pendingCommand) printText(list []v1alpha1.Drift, s scope) error {
 	if c.format.value == formatName {
 		return c.printNames(list)
 	}
-	if len(list) == 0 {
+	if len(list) == 0 && s.freeze == nil && len(s.behind) == 0 {
 		_, err := fmt.Fprintf(c.ErrOut, "Nothing waits for approval %s.\n", s.where)
 		return err
 	}
+	defer c.printBehind(s)
 	groups := byCause(list)
-	if c.summary {
+	if c.summary && len(list) > 0 {
 		return c.summarize(groups)
 	}
 	shown := groups
@@ -209,18 +253,12 @@ func (c *pendingCommand) printGroup(g *causeGroup, s scope) error {
 	if left := len(g.drifts) - len(listed); left > 0 {
 		fmt.Fprintf(c.Out, "  %d more; to list them: kubectl kausality pending%s --cause %s --limit 0\n", left, s.args, g.key)
 	}
-	command := "kubectl kausality approve" + s.args + " --cause " + g.key
-	if spaces := g.namespaces(); len(g.drifts) <= maxIDs && len(spaces) == 1 {
-		command = approveCommandLine(spaces[0], g.distinct(func(d *v1alpha1.Drift) string { return d.Name })...)
+	for _, line := range c.decided(g) {
+		fmt.Fprintln(c.Out, "  "+line)
 	}
-	lacks := g.distinct(func(d *v1alpha1.Drift) string { return d.Status.Lacks })
-	for _, l := range lacks[:min(len(lacks), maxLacks)] {
-		if l != "" {
-			fmt.Fprintf(c.Out, "  Lacks: %s\n", l)
-		}
-	}
-	if more := len(lacks) - maxLacks; more > 0 {
-		fmt.Fprintf(c.Out, "  and %d other sets of votes; -o yaml shows all\n", more)
+	command := c.approveCommand(g, s)
+	if command == "" {
+		return nil // all of them are rejected
 	}
 	if _, err := fmt.Fprintf(c.Out, "  To approve: %s\n", command); err != nil || g.objects() <= suggestRollout {
 		return err
@@ -231,6 +269,66 @@ func (c *pendingCommand) printGroup(g *causeGroup, s scope) error {
 	where := strings.Replace(s.args, " -A", " --cluster", 1)
 	_, err := fmt.Fprintf(c.Out, "  In waves: kubectl kausality rollout start NAME%s --cause %s\n", where, g.key)
 	return err
+}
+
+// decided about the changes of a cause, a line for each decision: what their votes lack, rejections, freezes and snoozes, each with
+// some of the ids (KR-12-30).
+func (c *pendingCommand) decided(g *causeGroup) (out []string) {
+	lacks := g.distinct(func(d *v1alpha1.Drift) string { return d.Status.Lacks })
+	out = g.labelled("Lacks", func(d *v1alpha1.Drift) string { return d.Status.Lacks })
+	if more := len(lacks) - maxLacks; more > 0 {
+		out = append(out, fmt.Sprintf("and %d other sets of votes; -o yaml shows all", more))
+	}
+	if slices.ContainsFunc(g.drifts, func(d v1alpha1.Drift) bool { return isEdit(&d) }) {
+		out = append(out, "An approval reverts that edit.")
+	}
+	for n := range rulingKinds {
+		out = append(out, g.labelled(rulingKinds[n].label, func(d *v1alpha1.Drift) string {
+			return strings.Join(rulingLines(d, rulingKinds[n].of(c.ruling(d))), "; ")
+		})...)
+	}
+	return out
+}
+
+// approveCommand of the changes of a cause that are not rejected; "" where all are.
+func (c *pendingCommand) approveCommand(g *causeGroup, s scope) string {
+	open := &causeGroup{key: g.key}
+	for _, d := range g.drifts {
+		if c.ruling(&d).Rejected == nil {
+			open.drifts = append(open.drifts, d)
+		}
+	}
+	if len(open.drifts) == 0 {
+		return ""
+	}
+	if spaces := open.namespaces(); len(open.drifts) <= maxIDs && len(spaces) == 1 {
+		return approveCommandLine(spaces[0], open.distinct(func(d *v1alpha1.Drift) string { return d.Name })...)
+	}
+	return "kubectl kausality approve" + s.args + " --cause " + g.key
+}
+
+// printBehind what no approval lets pass, and the freeze of what was named.
+func (c *pendingCommand) printBehind(s scope) {
+	if f := s.freeze; f != nil {
+		fmt.Fprintf(c.Out, "Frozen: %s. To end it: %s\n", f.Why(), f.End())
+	}
+	if len(s.behind) == 0 {
+		if s.freeze != nil {
+			fmt.Fprintln(c.Out, "The composition function holds nothing behind it; the webhook refuses all changes below it.")
+		}
+		return
+	}
+	fmt.Fprintf(c.Out, "%s held behind a freeze or a rejection, which cannot be approved meanwhile:\n", plural(len(s.behind), "change"))
+	listed := s.behind
+	if c.limit > 0 {
+		listed = listed[:min(len(listed), c.limit)]
+	}
+	for i := range listed {
+		fmt.Fprintf(c.Out, "  %s, below %s\n", clip(behind(&listed[i])), describeRef(listed[i].Parent))
+	}
+	if left := len(s.behind) - len(listed); left > 0 {
+		fmt.Fprintf(c.Out, "  %d more; to list them: kubectl kausality pending%s --limit 0\n", left, s.args)
+	}
 }
 
 // printFields that change, with how many objects each.
@@ -252,6 +350,10 @@ func (c *pendingCommand) printTable(list []v1alpha1.Drift, spaces bool) error {
 	if spaces {
 		header = slices.Insert(header, 1, "NAMESPACE")
 	}
+	stated := slices.ContainsFunc(list, func(d v1alpha1.Drift) bool { return state(&d, c.ruling(&d)) != "" })
+	if stated {
+		header = slices.Insert(header, len(header)-2, "STATE")
+	}
 	if wide {
 		header = slices.Insert(header, len(header)-2, "COUNT", "USER")
 	}
@@ -263,6 +365,9 @@ func (c *pendingCommand) printTable(list []v1alpha1.Drift, spaces bool) error {
 			cells = append(cells, d.Namespace)
 		}
 		cells = append(cells, c.view.age(inspect.Since(d)))
+		if stated {
+			cells = append(cells, cmp.Or(state(d, c.ruling(d)), "-"))
+		}
 		if wide {
 			cells = append(cells, fmt.Sprint(d.Status.Count), cmp.Or(d.Spec.User, "-"))
 		} else {

@@ -26,7 +26,7 @@ type traceCommand struct {
 func newTraceCommand(s *session) *cobra.Command {
 	c := &traceCommand{session: s}
 	cmd := &cobra.Command{
-		Use: "trace TYPE/NAME", Short: "Show who caused an object to be as it is, from the origin to the object.",
+		Use: "trace TYPE/NAME", Short: "Show who caused an object to be as it is, from the origin to the object, and the objects below it.",
 		Example: `  # Who changed this database last, and through what?
   kubectl kausality trace database/orders-da6cb79af0ff
 
@@ -93,8 +93,23 @@ func (v view) chain(chain *inspect.Chain, wide bool) *node {
 	for _, h := range chain.Hops {
 		at = at.add(v.hop(h, chain.Object.Namespace, wide), v.hopLines(h)...)
 	}
+	v.descendants(at, chain.Children, wide)
 	if len(top.nodes) == 0 {
 		return top
 	}
 	return top.nodes[0]
+}
+
+// descendants as nodes below the object of a trace.
+func (v view) descendants(n *node, children []inspect.Descendant, wide bool) {
+	for _, d := range children {
+		if d.Hop == nil {
+			n.addf("%s: %s", v.bold(describeRef(d.Object)), v.yellow(d.Note))
+		} else {
+			v.descendants(n.add(v.hop(*d.Hop, d.Object.Namespace, wide), v.hopLines(*d.Hop)...), d.Children, wide)
+		}
+		if d.More > 0 {
+			n.addf("and %d more, each with a trace of its own", d.More)
+		}
+	}
 }

@@ -8,6 +8,8 @@ import (
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/suggest"
 )
@@ -28,13 +30,72 @@ func (s *session) didYouMean(ctx context.Context, args []string, err error) erro
 				return fmt.Errorf("%w; did you mean %q?", err, near)
 			}
 		case rerr == nil && n.name != "" && kerrors.IsNotFound(err):
-			names := completer{s}.list(ctx, n.kind)
-			if near := suggest.Nearest(n.name, names); near != "" && !slices.Contains(names, n.name) {
-				return fmt.Errorf("%w; did you mean %q?", err, n.kind+"/"+near)
+			objects := completer{s}.objectsOf(ctx, n.kind)
+			names := namesOf(objects)
+			if slices.Contains(names, n.name) {
+				continue
+			}
+			near := composedOf(n.name, objects)
+			if len(near) == 0 {
+				near = nonempty(suggest.Nearest(n.name, names))
+			}
+			if len(near) > 0 {
+				return fmt.Errorf("%w; did you mean %s?", err, alternatives(n.kind, near))
 			}
 		}
 	}
 	return err
+}
+
+// composedOf are the names of the objects that were composed for a composite of a name, by their owner or label, else of those whose names begin
+// with it.
+func composedOf(name string, objects []unstructured.Unstructured) (out []string) {
+	var begin []string
+	for i := range objects {
+		o := &objects[i]
+		owner := metav1.GetControllerOf(o)
+		switch {
+		case owner != nil && owner.Name == name, o.GetLabels()["crossplane.io/composite"] == name:
+			out = append(out, o.GetName())
+		case strings.HasPrefix(o.GetName(), name):
+			begin = append(begin, o.GetName())
+		}
+	}
+	if len(out) == 0 {
+		out = begin
+	}
+	slices.Sort(out)
+	return out
+}
+
+// namesOf objects.
+func namesOf(objects []unstructured.Unstructured) []string {
+	out := make([]string, 0, len(objects))
+	for i := range objects {
+		out = append(out, objects[i].GetName())
+	}
+	return out
+}
+
+// nonempty is a list of a name; nil for none.
+func nonempty(name string) []string {
+	if name == "" {
+		return nil
+	}
+	return []string{name}
+}
+
+// alternatives as the end of a question: TYPE/NAME, at most maxKnown.
+func alternatives(kind string, names []string) string {
+	out := make([]string, 0, maxKnown)
+	for _, n := range names[:min(len(names), maxKnown)] {
+		out = append(out, fmt.Sprintf("%q", kind+"/"+n))
+	}
+	text := strings.Join(out, " or ")
+	if more := len(names) - maxKnown; more > 0 {
+		text += fmt.Sprintf(" or one of %d more", more)
+	}
+	return text
 }
 
 // typeAndName of an argument; name is empty for a type alone.

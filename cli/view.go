@@ -15,7 +15,6 @@ import (
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
 // view turns what was found into text. The zero value has no colours and shows
@@ -90,7 +89,7 @@ var passedAs = map[v1alpha1.Passed]string{
 // causeAs is what a cause is, as a noun.
 var causeAs = map[v1alpha1.CauseKind]string{
 	v1alpha1.CauseComposition: "composition revision", v1alpha1.CauseFunction: "function revision", v1alpha1.CauseImage: "image",
-	v1alpha1.CauseController: "controller", v1alpha1.CauseUser: "user",
+	v1alpha1.CauseController: "controller", v1alpha1.CauseUser: "user", v1alpha1.CauseEdit: "edit by",
 }
 
 // unrequested is why a hop is one, and a line for each cause; nil for a hop without
@@ -174,20 +173,6 @@ func (v view) verdict(allowed bool, reason outcome.Reason) string {
 		verdict = v.yellow("allowed, with a warning")
 	}
 	return fmt.Sprintf("%s (%s)", verdict, reason)
-}
-
-// drift as a node, with the command that approves it.
-func (v view) drift(n *node, d *v1alpha1.Drift) {
-	b := n.addf("%s, %s: %s", d.Name, v.age(inspect.Since(d)), summary(d))
-	if len(d.Spec.Causes) > 0 {
-		b.lines = append(b.lines, causeLines(d.Spec.Causes)...)
-	} else if d.Spec.Cause != "" {
-		b.lines = append(b.lines, "cause: "+d.Spec.Cause)
-	}
-	if d.Status.Lacks != "" {
-		b.lines = append(b.lines, "lacks: "+d.Status.Lacks)
-	}
-	b.lines = append(b.lines, approveCommandLine(d.Namespace, d.Name))
 }
 
 // approveCommandLine of Drifts in one namespace; empty for cluster-scoped

@@ -208,7 +208,15 @@ func (r *Resolver) reportHeld(ctx context.Context, p *parent.State, h settling.R
 	}
 	if p.CompositionRevision != "" {
 		spec.Cause = "composition revision " + p.CompositionRevision
-		spec.Causes = []v1alpha1.HopCause{r.authored(ctx, v1alpha1.HopCause{Kind: v1alpha1.CauseComposition, Name: p.CompositionRevision})}
+		spec.Causes = []v1alpha1.HopCause{{Kind: v1alpha1.CauseComposition, Name: p.CompositionRevision}}
+	}
+	if len(h.Causes) > 0 {
+		spec.Causes = slices.Clone(h.Causes)
+	}
+	for i, c := range spec.Causes {
+		if c.Kind != v1alpha1.CauseEdit {
+			spec.Causes[i] = r.authored(ctx, c)
+		}
 	}
 	return &admission.Report{
 		Drift: spec, ParentRef: p.Ref, Parent: p, Holder: v1alpha1.HolderFunction,

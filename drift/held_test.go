@@ -145,6 +145,55 @@ func TestRecordHeld(t *testing.T) {
 	assert.Equal(t, v1alpha1.DriftResolved, reports[1].Spec.Phase)
 }
 
+// TestRecordHeldEdit covers KR-07-14: what reverts a user's edit is not recorded as the revision's, which is a cause beside it at most.
+func TestRecordHeldEdit(t *testing.T) {
+	edit := v1alpha1.HopCause{Kind: v1alpha1.CauseEdit, Name: "hans"}
+	for name, tc := range map[string]struct{ held, want []v1alpha1.HopCause }{
+		"Edit": {held: []v1alpha1.HopCause{edit}, want: []v1alpha1.HopCause{edit}},
+		"Both": {held: []v1alpha1.HopCause{edit, {Kind: v1alpha1.CauseComposition, Name: "app-7f3"}},
+			want: []v1alpha1.HopCause{edit, {Kind: v1alpha1.CauseComposition, Name: "app-7f3", Author: "anna"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, h := newHeldFixture(), heldUpdate(heldID)
+			h.Causes = tc.held
+			f.hold(t, v1alpha1.AnnotationKeyHeld, h)
+			c := driftClient(t, interceptor.Funcs{})
+			r := testResolver(t, c, memoryObjects{"app": f.composite, "db": f.child}, logr.Discard())
+			r.Function = f.function()
+			require.NoError(t, r.round(t.Context()))
+			assert.Equal(t, tc.want, get(t, c, "ns", heldID).Spec.Causes)
+		})
+	}
+}
+
+// TestLateAuthor covers KR-07-15: the author of a cause that was unknown when its Drift was recorded is filled in, of what the
+// function holds and of what was refused.
+func TestLateAuthor(t *testing.T) {
+	f := newHeldFixture()
+	f.hold(t, v1alpha1.AnnotationKeyHeld, heldUpdate(heldID))
+	refused := openDrift("fedcba9876543210", "app", "db")
+	refused.Spec.Causes = []v1alpha1.HopCause{{Kind: v1alpha1.CauseFunction, Name: "fn-1"}, {Kind: v1alpha1.CauseController, Name: "c"}}
+	c := driftClient(t, interceptor.Funcs{}, refused)
+	r := testResolver(t, c, memoryObjects{"app": f.composite, "db": f.child}, logr.Discard())
+	r.Function = f.function()
+	author, reads := "", 0
+	r.Function.Author = func(_ context.Context, c v1alpha1.HopCause) (v1alpha1.HopCause, error) {
+		reads++
+		c.Author = author
+		return c, nil
+	}
+	require.NoError(t, r.round(t.Context()))
+	assert.Empty(t, get(t, c, "ns", heldID).Spec.Causes[0].Author, "the author is not known yet")
+	author = "anna"
+	require.NoError(t, r.round(t.Context()))
+	assert.Equal(t, []v1alpha1.HopCause{{Kind: v1alpha1.CauseComposition, Name: "app-7f3", Author: "anna"}}, get(t, c, "ns", heldID).Spec.Causes)
+	assert.Equal(t, []v1alpha1.HopCause{{Kind: v1alpha1.CauseFunction, Name: "fn-1", Author: "anna"}, {Kind: v1alpha1.CauseController, Name: "c"}},
+		get(t, c, "ns", "fedcba9876543210").Spec.Causes)
+	version := get(t, c, "ns", heldID).ResourceVersion
+	require.NoError(t, r.round(t.Context()))
+	assert.Equal(t, version, get(t, c, "ns", heldID).ResourceVersion, "nothing is written once it is known")
+}
+
 // TestRecordHeldNot covers KR-09-25: what nothing but an apply of Crossplane can have written counts, of what is held now, and
 // nothing else makes a Drift.
 func TestRecordHeldNot(t *testing.T) {

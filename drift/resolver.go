@@ -171,7 +171,12 @@ func (r *Resolver) round(ctx context.Context) error {
 		r.reads = rate.NewLimiter(readsPerSecond, readsPerSecond*int(resolveEvery/time.Second))
 	}
 	r.recordHeld(ctx, holding, list)
-	r.next = r.each(inTurn(list, r.next), func(d *v1alpha1.Drift) error { return r.resolve(ctx, d) })
+	r.next = r.each(inTurn(list, r.next), func(d *v1alpha1.Drift) error {
+		if written, err := r.completeAuthors(ctx, d); written || err != nil {
+			return err
+		}
+		return r.resolve(ctx, d)
+	})
 	return nil
 }
 

@@ -83,6 +83,7 @@ func (r *run) request(res *resource) *admission.Request {
 	switch op {
 	case admission.Update:
 		req.OldObject, req.OldStatus = r.owned(res), func() any { return res.observed.Whole().Object["status"] }
+		req.OldManagers = res.observed
 	case admission.Delete:
 		res.observed.Whole()
 		req.OldObject = r.owned(res)

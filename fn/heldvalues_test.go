@@ -59,3 +59,40 @@ func TestHeldCreationsGuarded(t *testing.T) {
 		t.Error("what else is remembered moved")
 	}
 }
+
+// TestHeldEdit covers KR-07-14: what the function holds names the edit that it would revert, and the revision beside it only where it changes more. The
+// edit stays named while the function keeps the edited value, which Crossplane applies.
+func TestHeldEdit(t *testing.T) {
+	s := newStage(t, enforce)
+	want := desire{"a": database(1)}
+	s.reconcile(want)
+	s.settle(want)
+	s.update("a", "kubectl-edit", func(o map[string]any) {
+		ssa.Child(ssa.Child(o, "spec"), "forProvider")["size"] = int64(99)
+	})
+	causes := func() (out []v1alpha1.CauseKind) {
+		h := s.held("a")
+		if h == nil {
+			t.Fatal("nothing is held")
+		}
+		for _, c := range h.Causes {
+			out = append(out, c.Kind)
+			if c.Author != "" {
+				t.Errorf("an author, who may be known later: %+v", c)
+			}
+		}
+		return out
+	}
+	for range 2 {
+		s.reconcile(want)
+		if got := causes(); len(got) != 1 || got[0] != v1alpha1.CauseEdit {
+			t.Errorf("the edit alone: %v", got)
+		}
+	}
+	s.stable(want)
+	ssa.Child(want["a"]["spec"].(map[string]any), "forProvider")["tier"] = "gold"
+	s.reconcile(want)
+	if got := causes(); len(got) < 2 || got[0] != v1alpha1.CauseEdit {
+		t.Errorf("the edit and what composes: %v", got)
+	}
+}

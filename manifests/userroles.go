@@ -29,6 +29,8 @@ func viewerRole() *rbacv1.ClusterRole {
 		rbacRule("", []string{"namespaces"}, "get"),                                                                  // modes
 		named("coordination.k8s.io", "leases", []string{"get"}, heartbeat),                                           // what the webhook demands of clients
 		named("networking.k8s.io", "networkpolicies", []string{"get"}, componentWebhook),                             // and who reaches it
+		rbacRule("apiextensions.crossplane.io", []string{"compositionrevisions"}, "get"),                             // whether the function runs
+		rbacRule("pkg.crossplane.io", []string{"functionrevisions"}, "list"),                                         // by which package
 		rbacRule("pkg.crossplane.io", []string{"functions"}, "get"),
 	})
 	r.Labels[LabelApprover] = "true"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -153,8 +154,8 @@ func (ev *decider) blockedDeletion(j judgement) (outcome.Verdict, Finding) {
 		r.Next = "To approve that deletion: " + r.Suggestion
 	default:
 		if r.Next = outcome.AfterOpening; !j.set.Waits(ask) {
-			r.Next = fmt.Sprintf("To delete the external resource with it, approve and try again: %s . To leave it behind on purpose: kubectl annotate %s %s=%s",
-				r.Suggestion, identity.Target(j.blocked[0].Ref, ev.KindOf(j.blocked[0])), v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)
+			r.Next = fmt.Sprintf("To delete the external resource with it, approve and try again: %s . To leave it behind on purpose: %s",
+				r.Suggestion, orphanCommands(ev, j.blocked))
 		}
 		d.Report, d.Suggestion = deletionReport(ev.Facts, j), r.Suggestion
 		d.Report.Votes, d.Report.Lacks = votes, lacking
@@ -166,6 +167,23 @@ func (ev *decider) blockedDeletion(j judgement) (outcome.Verdict, Finding) {
 	v := outcome.Refuse(ev.Facts, outcome.ClassNone, r)
 	v.Needs, v.Lacks = poll.Needs(votes), lacking
 	return j.inMode(v), d
+}
+
+// maxOrphaned is for how many managed resources a message has the command that leaves the external resource behind.
+const maxOrphaned = 5
+
+// orphanCommands returns the commands that leave the external resources of managed resources behind, as one line of a shell.
+func orphanCommands(ev *decider, blocked []*parent.State) string {
+	commands := make([]string, 0, maxOrphaned)
+	for _, mr := range blocked[:min(len(blocked), maxOrphaned)] {
+		commands = append(commands, fmt.Sprintf("kubectl annotate %s %s=%s", identity.Target(mr.Ref, ev.KindOf(mr)), v1alpha1.AnnotationKeyDeletion,
+			v1alpha1.DeletionOrphan))
+	}
+	out := strings.Join(commands, " && ")
+	if more := len(blocked) - maxOrphaned; more > 0 {
+		out += fmt.Sprintf(" , and so for %d more", more)
+	}
+	return out
 }
 
 // settles reports whether the approval of a deletion, or a freeze or rejection of it, decides about it regardless of

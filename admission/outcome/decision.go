@@ -151,6 +151,8 @@ type Decision struct {
 	Lacks string
 	// Needs are what each ApprovalRule that matches the refused change requires; nil for none.
 	Needs []allowance.Need
+	// Causes of a drift that was refused or logged (KR-07-10, KR-07-14); nil for other decisions.
+	Causes []v1alpha1.HopCause
 }
 
 // ApproveEffect approves, on behalf of a policy, what a policy allows: the gate

@@ -32,3 +32,16 @@ func (r *Request) LastUpgrade() v1alpha1.LastUpgrade {
 func (r *Request) Resource() string {
 	return identity.Annotation(r.Stored(), v1alpha1.AnnotationKeyCompositionResourceName)
 }
+
+// ManagedFields returns those of the stored object; nil for none.
+func (r *Request) ManagedFields() []any {
+	if r.OldManagers != nil {
+		return r.OldManagers.ManagedFields()
+	}
+	if r.OldObject == nil {
+		return nil
+	}
+	metadata, _ := r.OldObject.Object["metadata"].(map[string]any)
+	list, _ := metadata["managedFields"].([]any)
+	return list
+}

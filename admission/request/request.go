@@ -38,6 +38,12 @@ const (
 	ActorParentController Actor = "ParentController"
 )
 
+// Managers of the fields of an object.
+type Managers interface {
+	// ManagedFields of the object, as it has them; nil for none, and where none shows more than its controller.
+	ManagedFields() []any
+}
+
 // Request to decide. Nothing in it is modified, so that several decisions may share it.
 type Request struct {
 	Operation   Operation
@@ -52,7 +58,9 @@ type Request struct {
 	OldObject *unstructured.Unstructured
 	// OldStatus is the status of OldObject, nil for none, where an UPDATE leaves it
 	// out there: few are decided by it, and it may be most of an object. Else nil.
-	OldStatus    func() any
+	OldStatus func() any
+	// OldManagers has the managedFields of OldObject, where it has none since the adapter leaves them out. Else nil.
+	OldManagers  Managers
 	User         subject.User
 	FieldManager string
 	DryRun       bool

@@ -24,6 +24,8 @@ type Record struct {
 	ID, Digest string
 	// Lacks is what the votes for it lack, as a clause.
 	Lacks string
+	// Causes of a change that reverts an edit by another user; nil where the revision of the Composition is its cause.
+	Causes []v1alpha1.HopCause
 	// Difference of an update. Not every field of it has values.
 	Difference []v1alpha1.FieldDifference
 }
@@ -48,6 +50,7 @@ func RecordsOn(c, p *parent.State) (out []Record, full bool) {
 			Child: v1alpha1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: c.Namespace, Name: c.Name, UID: c.UID,
 				Generation: c.Generation, Resource: resource},
 			On: c.Ref, Reason: h.Reason, Operation: h.Operation, ID: h.ID, Digest: h.Digest, Lacks: h.Lacks, Difference: differenceOf(h),
+			Causes: causesOf(h),
 		})
 	}
 	var creations []v1alpha1.HeldCreation
@@ -62,6 +65,11 @@ func RecordsOn(c, p *parent.State) (out []Record, full bool) {
 		})
 	}
 	return out, full
+}
+
+// causesOf returns the causes of a record, as many as a hop has.
+func causesOf(h v1alpha1.Held) []v1alpha1.HopCause {
+	return h.Causes[:min(len(h.Causes), v1alpha1.MaxHopCauses)]
 }
 
 // differenceOf returns the difference of a record: its paths, with the values of those that have them.

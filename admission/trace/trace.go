@@ -12,6 +12,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -248,4 +249,16 @@ func WithInitiator(annotations map[string]string, user string, generation int64)
 	list = slices.DeleteFunc(list, func(i v1alpha1.Initiator) bool { return i.User == user })
 	list = append(list, v1alpha1.Initiator{User: user, Generation: generation})
 	return annotation.MustMarshal(list[max(0, len(list)-v1alpha1.MaxInitiators):])
+}
+
+// Last returns the trace of an object's last change, for a reader: the current one. Where the last generation is that of a transition of its
+// gate, and nothing but an apply by Crossplane is newer than the stored trace, that is still the last change: an apply of an annotation has
+// the time of all that is applied. gate is the generation of the transition, 0 for none. recorded is false where the change was not observed.
+func Last(s *parent.State, gate int64) (t Trace, recorded bool) {
+	hop, recorded := Intent(s)
+	stored := Of(s.Annotations)
+	if recorded || len(stored) > 0 && gate > 0 && gate == s.Generation && subject.IsComposedApply(s.IntentManager) {
+		return stored, true
+	}
+	return Trace{hop}, false
 }

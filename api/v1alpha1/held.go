@@ -26,6 +26,9 @@ type Held struct {
 	Approve string `json:"approve,omitempty"`
 	// Lacks is what the votes for it lack by the ApprovalRules that match, as a clause; empty where none does.
 	Lacks string `json:"lacks,omitempty"`
+	// Causes of a change that reverts an edit by another user, without authors; nil for any other change, whose
+	// cause is the revision of the Composition.
+	Causes []HopCause `json:"causes,omitempty"`
 	// Before: all of it was held before the last intent, which changes nothing of it
 	// and does not wait for it.
 	Before    bool `json:"before,omitempty"`

@@ -74,7 +74,13 @@ const (
 	CauseController CauseKind = "Controller"
 	// CauseUser: another user than the parent's controller.
 	CauseUser CauseKind = "User"
+	// CauseEdit: a user other than the parent's controller changed the object itself, and the change would
+	// revert that. The name is the user's, and CauseUnknownEditor where no trace has it.
+	CauseEdit CauseKind = "Edit"
 )
+
+// CauseUnknownEditor is the name of a cause of kind CauseEdit whose user was not observed.
+const CauseUnknownEditor = "unknown"
 
 // HopCause is a cause of a change, in a hop.
 type HopCause struct {
@@ -87,8 +93,8 @@ type HopCause struct {
 	// Claimed is true where Author is from a trace that other clients may have
 	// written: that of a Composition or Function that is not guarded, or its copy in an earlier revision.
 	Claimed bool `json:"claimed,omitempty"`
-	// Manager is who wrote the revision where no trace has it: the field manager and operation of
-	// the last write of the Composition's or Function's spec, as in "kubectl (Apply)". Clients choose the name of their
+	// Manager is who wrote the revision, or the edited field, where no trace has it: the field manager and operation of
+	// the last write of the spec, as in "kubectl (Apply)". Clients choose the name of their
 	// manager: it is a claim. Empty where Author is known, and where unknown.
 	Manager string `json:"manager,omitempty"`
 }

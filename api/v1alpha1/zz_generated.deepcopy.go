@@ -1420,6 +1420,11 @@ func (in *Held) DeepCopyInto(out *Held) {
 		*out = make([]FieldDifference, len(*in))
 		copy(*out, *in)
 	}
+	if in.Causes != nil {
+		in, out := &in.Causes, &out.Causes
+		*out = make([]HopCause, len(*in))
+		copy(*out, *in)
+	}
 	in.HeldDrift.DeepCopyInto(&out.HeldDrift)
 }
 

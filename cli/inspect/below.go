@@ -52,7 +52,11 @@ func (i *Inspector) heldBelow(ctx context.Context, o *unstructured.Unstructured,
 	if p.Role != parent.RoleComposite {
 		return out, nil
 	}
-	held, err := HeldBy(ctx, i.Direct.Dynamic, i.mapper, o)
+	w, err := HeldBy(ctx, i.Direct.Dynamic, i.mapper, o)
+	if err != nil {
+		return out, err
+	}
+	held, err := w.complete()
 	for j := range held {
 		add(&held[j], true)
 	}

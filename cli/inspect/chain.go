@@ -24,6 +24,8 @@ type Chain struct {
 	// Recorded: it is the object's trace annotation. Otherwise there is one hop,
 	// derived from the object itself (KR-01-12).
 	Recorded bool `json:"recorded"`
+	// Children of a parent, with theirs; nil for an object that is none.
+	Children []Descendant `json:"children,omitempty"`
 	// Notes are sentences about what the chain does not show.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -39,7 +41,8 @@ func (i *Inspector) Chain(ctx context.Context, o *unstructured.Unstructured) (*C
 		return nil, fmt.Errorf("annotation %s of %s: %w", v1alpha1.AnnotationKeyTrace, identity.Describe(obj.State.Ref), err)
 	}
 	c := &Chain{Object: identity.ObjectReference(obj.State.Ref, obj.Generation, ""), Recorded: value != ""}
-	for _, h := range trace.Current(obj.State) {
+	last, _ := lastTrace(obj.State)
+	for _, h := range last {
 		h.Namespace = trace.NamespaceOf(h, obj.State.Namespace)
 		h.ClusterScoped = h.Namespace == ""
 		c.Hops = append(c.Hops, h)
@@ -50,6 +53,9 @@ func (i *Inspector) Chain(ctx context.Context, o *unstructured.Unstructured) (*C
 			return nil, err
 		}
 		c.Notes = append(c.Notes, "Nothing is recorded on this object: "+why+".")
+	}
+	if c.Children, err = i.descendants(ctx, obj.State, 0); err != nil {
+		return nil, err
 	}
 	note, err := i.ahead(ctx, obj.State, c.Hops)
 	if note != "" {

@@ -90,6 +90,16 @@ type Coverage struct {
 	Unread []string `json:"unread,omitempty"`
 }
 
+// UnreadKinds is how many of the kinds could not be listed.
+func (c *Coverage) UnreadKinds() (n int) {
+	for _, g := range c.Gaps {
+		if g.Gap == GapUnread && g.Count == 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // KindGap is a gap of objects of one kind.
 type KindGap struct {
 	Gap Gap `json:"gap"`

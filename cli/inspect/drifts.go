@@ -30,6 +30,9 @@ func Drifts(ctx context.Context, client dynamic.Interface, namespace string, kee
 		if kerrors.IsNotFound(err) {
 			return nil, fmt.Errorf("cannot list drifts: the API server does not serve them; is Kausality installed? (kausality manifests --crds-only)")
 		}
+		if kerrors.IsForbidden(err) {
+			return nil, fmt.Errorf("cannot list drifts: %w; the ClusterRole kausality-viewer grants that to those it is bound to", err)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("cannot list drifts: %w", err)
 		}

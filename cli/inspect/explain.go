@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/kausality-io/function-kausality/admission/identity"
 
@@ -11,10 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
+	"github.com/kausality-io/function-kausality/webhook/builds"
 )
 
 // Explanation of an object: what would happen to a change of it now, and why.
@@ -46,6 +49,12 @@ type Explanation struct {
 	Gate *Gate `json:"gate,omitempty"`
 	// Drifts about the object or its children, open ones first, newest first.
 	Drifts []v1alpha1.Drift `json:"drifts,omitempty"`
+	// Rulings of the open ones by id, where something was decided about them (KR-12-30).
+	Rulings map[string]Ruling `json:"rulings,omitempty"`
+	// Behind a freeze or a rejection: what the composition function holds, and no approval lets pass meanwhile.
+	Behind []Behind `json:"behind,omitempty"`
+	// Absent is why the composition function does not run for the composite, as a sentence; empty where it does, or never did.
+	Absent string `json:"absent,omitempty"`
 	// Undecided is why nothing is decided: the user may not read what decisions depend on. Guarded, Mode, DuringOutage, Unanswered and
 	// Outcomes are unknown then, and empty. Empty where all was read.
 	Undecided string `json:"undecided,omitempty"`
@@ -87,7 +96,7 @@ func (i *Inspector) Explain(ctx context.Context, o, patched *unstructured.Unstru
 	}
 	e := &Explanation{Object: identity.ObjectReference(obj.State.Ref, obj.Generation, ""), Role: obj.Role, Last: lastUnrequested(obj.State)}
 	why := i.undecidable(ctx)
-	if e.Drifts, err = i.About(ctx, o); why == nil {
+	if err = i.waiting(ctx, e, o); why == nil {
 		why = err
 	}
 	if e.unread(&err) != nil {
@@ -106,6 +115,9 @@ func (i *Inspector) Explain(ctx context.Context, o, patched *unstructured.Unstru
 	if err := i.family(ctx, e, obj); err != nil {
 		return nil, err
 	}
+	if e.Absent, err = i.absent(ctx, obj.State); e.unread(&err) != nil {
+		return nil, err
+	}
 	if why == nil {
 		if e.Gate, err = i.gate(ctx, obj, e.Mode.Mode); e.unread(&err) != nil {
 			return nil, err
@@ -113,6 +125,34 @@ func (i *Inspector) Explain(ctx context.Context, o, patched *unstructured.Unstru
 	}
 	e.Unread = append(e.Unread, i.Direct.Unread()...)
 	return e, i.Direct.Failed()
+}
+
+// waiting changes about the object, and what was decided about them.
+func (i *Inspector) waiting(ctx context.Context, e *Explanation, o *unstructured.Unstructured) error {
+	w, err := i.WaitingAbout(ctx, o)
+	if err != nil {
+		return err
+	}
+	all := i.Rulings()
+	e.Drifts, e.Behind = w.Drifts, w.Behind
+	for j := range e.Drifts {
+		d := &e.Drifts[j]
+		if !Open(d) {
+			continue
+		}
+		s, err := all.Of(ctx, d)
+		if err != nil {
+			return err
+		}
+		if s != (Ruling{}) {
+			if e.Rulings == nil {
+				e.Rulings = map[string]Ruling{}
+			}
+			e.Rulings[d.Name] = s
+		}
+	}
+	_, err = w.complete()
+	return err
 }
 
 // decide what would happen to the object.
@@ -140,14 +180,36 @@ func (e *Explanation) unread(err *error) error {
 	return *err
 }
 
+// absent is a sentence where the composition function does not run for a composite any more, whose condition is of before (KR-12-32); empty where it
+// does, or never did. Nothing of Kausality writes the condition then.
+func (i *Inspector) absent(ctx context.Context, s *parent.State) (string, error) {
+	c, ok := s.Condition(v1alpha1.ConditionKausality)
+	if !ok || s.Role != parent.RoleComposite || s.CompositionRevision == "" {
+		return "", nil
+	}
+	runs, err := builds.New(i.Direct.Dynamic).Runs(ctx, s.CompositionRevision)
+	if err != nil || runs {
+		return "", err
+	}
+	return fmt.Sprintf("Condition %s (%s, since %s) is out of date: the pipeline of composition revision %s has no step of Kausality's function. "+
+		"The webhook alone decides; add the step, or ignore the condition", v1alpha1.ConditionKausality, c.Reason,
+		c.LastTransitionTime.UTC().Format(time.RFC3339), s.CompositionRevision), nil
+}
+
 // lastUnrequested change of an object, which is its last one; nil where an intent explains that (KR-07-09).
 func lastUnrequested(s *parent.State) *v1alpha1.Hop {
-	hop, recorded := trace.Intent(s)
+	last, recorded := lastTrace(s)
+	hop := last.Own()
 	unobserved := !recorded && trace.Of(s.Annotations).Own() != nil
 	if hop.Passed == "" && len(hop.Causes) == 0 && !unobserved {
 		return nil
 	}
-	return &hop
+	return hop
+}
+
+// lastTrace is the trace of the last change of an object, and whether it was observed.
+func lastTrace(s *parent.State) (t trace.Trace, recorded bool) {
+	return trace.Last(s, mask.ParseGate(s.Annotations).Generation)
 }
 
 // family of an object: its parent, and itself as a parent.

@@ -25,47 +25,65 @@ import (
 
 var definitionKind = schema.GroupKind{Group: "apiextensions.crossplane.io", Kind: "CompositeResourceDefinition"}
 
+// Waiting is what waits for a decision.
+type Waiting struct {
+	// Drifts that can be approved. What the composition function holds has the form of Drifts without a UID.
+	Drifts []v1alpha1.Drift
+	// Behind a freeze or a rejection are changes that no approval lets pass as long as that lasts.
+	Behind []Behind
+	// Unread are the errors of what the user may not read, and which is left out.
+	Unread []error
+}
+
+// Behind is a change that the composition function holds, and that cannot be approved for a reason: Frozen or Rejected.
+type Behind struct {
+	v1alpha1.DriftSpec `json:",inline"`
+	Reason             string `json:"reason"`
+}
+
+// add what waits elsewhere.
+func (w *Waiting) add(o Waiting) {
+	w.Drifts, w.Behind, w.Unread = append(w.Drifts, o.Drifts...), append(w.Behind, o.Behind...), append(w.Unread, o.Unread...)
+}
+
 // Held returns the changes that the composition function holds in a namespace,
-// or in all where it is empty, and that can be approved. They have the form of
+// or in all where it is empty. They have the form of
 // Drifts without a UID: the function writes no Drifts, but annotations on the
-// composed resources (KR-09-05). Their fields have no values. Where Crossplane
-// is not installed there are none. unread are the errors of what the user may not read, and
-// which is left out.
-func Held(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, namespace string) (out []v1alpha1.Drift, unread []error, err error) {
+// composed resources (KR-09-05). Where Crossplane is not installed there are none.
+func Held(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, namespace string) (out Waiting, err error) {
 	definitions, err := mapper.RESTMapping(definitionKind)
 	if meta.IsNoMatchError(err) {
-		return nil, nil, nil // no Crossplane, no function
+		return out, nil // no Crossplane, no function
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot find the resource of %s: %w", definitionKind.Kind, err)
+		return out, fmt.Errorf("cannot find the resource of %s: %w", definitionKind.Kind, err)
 	}
 	xrds, err := client.Resource(definitions.Resource).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		err = fmt.Errorf("cannot list the composite resource definitions: %w", err)
 		if kerrors.IsForbidden(err) {
-			return nil, []error{err}, nil
+			out.Unread, err = []error{err}, nil
 		}
-		return nil, nil, err
+		return out, err
 	}
 	for i := range xrds.Items {
 		m, ok, err := mappingOf(mapper, &xrds.Items[i])
 		if err != nil {
-			return nil, nil, err
+			return out, err
 		}
 		if !ok {
 			continue
 		}
 		found, err := heldOf(ctx, client, mapper, m, namespace)
-		if kerrors.IsForbidden(err) {
-			unread = append(unread, err)
-			continue
+		if err != nil && !kerrors.IsForbidden(err) {
+			return out, err
 		}
 		if err != nil {
-			return nil, nil, err
+			found.Unread = append(found.Unread, err)
 		}
-		out = append(out, found...)
+		out.add(found)
 	}
-	return out, unread, nil
+	return out, nil
 }
 
 // mappingOf the composites that an XRD defines; not ok while the API server does
@@ -90,17 +108,16 @@ func mappingOf(mapper meta.RESTMapper, xrd *unstructured.Unstructured) (*meta.RE
 }
 
 // heldOf the composites of one kind.
-func heldOf(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, m *meta.RESTMapping, namespace string) ([]v1alpha1.Drift, error) {
-	var out []v1alpha1.Drift
+func heldOf(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, m *meta.RESTMapping, namespace string) (out Waiting, err error) {
 	for xr, err := range cluster.Items(ctx, ClientOf(client, m, namespace), cluster.PageSize) {
 		if err != nil {
-			return nil, fmt.Errorf("cannot list %s: %w", m.Resource.GroupResource(), err)
+			return out, fmt.Errorf("cannot list %s: %w", m.Resource.GroupResource(), err)
 		}
 		found, err := HeldBy(ctx, client, mapper, xr)
 		if err != nil {
-			return nil, err
+			return out, err
 		}
-		out = append(out, found...)
+		out.add(found)
 	}
 	return out, nil
 }
@@ -112,45 +129,49 @@ func ClientOf(client dynamic.Interface, m *meta.RESTMapping, namespace string) d
 
 // HeldBy returns the changes that the composition function holds of one
 // composite, as Held, sorted by their names in the Composition.
-func HeldBy(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, xr *unstructured.Unstructured) ([]v1alpha1.Drift, error) {
+func HeldBy(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, xr *unstructured.Unstructured) (out Waiting, err error) {
 	since, ok := heldSince(xr)
 	if !ok {
-		return nil, nil
+		return out, nil
 	}
 	s := parent.Sum(xr, parent.RoleComposite)
-	composed, err := composedBy(ctx, client, mapper, s)
+	composed, unread, err := composedBy(ctx, client, mapper, s)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	cause, causes := "the composition of "+identity.Describe(s.Ref), []v1alpha1.HopCause(nil)
-	if s.CompositionRevision != "" {
-		cause = "composition revision " + s.CompositionRevision
-		causes = []v1alpha1.HopCause{{Kind: v1alpha1.CauseComposition, Name: s.CompositionRevision}}
-	}
-	var out []v1alpha1.Drift
+	out.Unread = unread
 	for _, h := range annotatedChanges(composed) {
-		if h.approve == "" {
-			continue // an approval would have no effect, as while the composite is frozen
+		spec := h.spec(s)
+		if h.approve == "" { // an approval would have no effect, as while the composite is frozen
+			out.Behind = append(out.Behind, Behind{DriftSpec: spec, Reason: h.reason})
+			continue
 		}
-		d := v1alpha1.Drift{Spec: v1alpha1.DriftSpec{
-			ID: h.id, Relation: v1alpha1.RelationControllerChild, Parent: identity.ObjectReference(s.Ref, s.Generation, ""), Operation: h.operation,
-			Child: h.child, SuggestedApproval: h.approve, Cause: cause, Causes: causes,
-		}}
-		for _, p := range h.paths {
-			d.Spec.Difference = append(d.Spec.Difference, v1alpha1.FieldDifference{Path: p})
-		}
+		d := v1alpha1.Drift{Spec: spec}
 		d.Name, d.Namespace, d.CreationTimestamp = h.id, xr.GetNamespace(), since
-		d.Status.Phase, d.Status.Since = v1alpha1.DriftDetected, &since
-		out = append(out, d)
+		d.Status.Phase, d.Status.Since, d.Status.Lacks = v1alpha1.DriftDetected, &since, h.lacks
+		out.Drifts = append(out.Drifts, d)
 	}
-	slices.SortStableFunc(out, func(a, b v1alpha1.Drift) int { return cmp.Compare(a.Spec.Child.Resource, b.Spec.Child.Resource) })
+	slices.SortStableFunc(out.Drifts, func(a, b v1alpha1.Drift) int { return cmp.Compare(a.Spec.Child.Resource, b.Spec.Child.Resource) })
+	slices.SortStableFunc(out.Behind, func(a, b Behind) int { return cmp.Compare(a.Child.Resource, b.Child.Resource) })
 	return out, nil
+}
+
+// complete is what waits, or the error of the first object that may not be read.
+func (w Waiting) complete() ([]v1alpha1.Drift, error) {
+	if len(w.Unread) > 0 {
+		return nil, w.Unread[0]
+	}
+	return w.Drifts, nil
 }
 
 // StillHeld reports whether the composition function holds the difference with
 // an id of a composite.
 func StillHeld(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, xr *unstructured.Unstructured, id string) (bool, error) {
-	held, err := HeldBy(ctx, client, mapper, xr)
+	w, err := HeldBy(ctx, client, mapper, xr)
+	if err != nil {
+		return false, err
+	}
+	held, err := w.complete()
 	return slices.ContainsFunc(held, func(d v1alpha1.Drift) bool { return d.Name == id }), err
 }
 
@@ -183,7 +204,29 @@ type heldChange struct {
 	// id of the difference and approve, the command that approves it; both are
 	// empty where an approval would have no effect.
 	id, approve string
-	paths       []string
+	// reason of the refusal, and what the votes lack, as a clause.
+	reason, lacks string
+	paths         []string
+	// causes of a change that reverts an edit; nil for any other.
+	causes []v1alpha1.HopCause
+}
+
+// spec of the change below a composite.
+func (h heldChange) spec(s *parent.State) v1alpha1.DriftSpec {
+	out := v1alpha1.DriftSpec{
+		ID: h.id, Relation: v1alpha1.RelationControllerChild, Parent: identity.ObjectReference(s.Ref, s.Generation, ""), Operation: h.operation,
+		Child: h.child, SuggestedApproval: h.approve, Cause: "the composition of " + identity.Describe(s.Ref), Causes: h.causes,
+	}
+	if rev := s.CompositionRevision; rev != "" {
+		out.Cause = "composition revision " + rev
+		if len(h.causes) == 0 {
+			out.Causes = []v1alpha1.HopCause{{Kind: v1alpha1.CauseComposition, Name: rev}}
+		}
+	}
+	for _, p := range h.paths {
+		out.Difference = append(out.Difference, v1alpha1.FieldDifference{Path: p})
+	}
+	return out
 }
 
 // annotatedChanges of composed resources: changes are annotated on the object
@@ -193,7 +236,8 @@ func annotatedChanges(composed []*unstructured.Unstructured) (out []heldChange) 
 		a := o.GetAnnotations()
 		h := v1alpha1.Held{}
 		if json.Unmarshal([]byte(a[v1alpha1.AnnotationKeyHeld]), &h) == nil {
-			out = append(out, heldChange{child: childOf(o), operation: h.Operation, id: h.ID, approve: h.Approve, paths: h.Paths})
+			out = append(out, heldChange{child: childOf(o), operation: h.Operation, id: h.ID, approve: h.Approve,
+				reason: h.Reason, lacks: h.Lacks, paths: h.Paths, causes: h.Causes})
 		}
 		var creations []v1alpha1.HeldCreation
 		if json.Unmarshal([]byte(a[v1alpha1.AnnotationKeyHeldCreations]), &creations) != nil {
@@ -201,7 +245,7 @@ func annotatedChanges(composed []*unstructured.Unstructured) (out []heldChange) 
 		}
 		for _, c := range creations {
 			child := v1alpha1.ObjectReference{APIVersion: c.APIVersion, Kind: c.Kind, Namespace: c.Namespace, Name: c.Name, Resource: c.Resource}
-			out = append(out, heldChange{child: child, operation: string(admission.Create), id: c.ID, approve: c.Approve})
+			out = append(out, heldChange{child: child, operation: string(admission.Create), id: c.ID, approve: c.Approve, reason: c.Reason, lacks: c.Lacks})
 		}
 	}
 	return out
@@ -212,20 +256,22 @@ func childOf(o *unstructured.Unstructured) v1alpha1.ObjectReference {
 	return identity.ObjectReference(parent.RefOf(o), o.GetGeneration(), o.GetAnnotations()[v1alpha1.AnnotationKeyCompositionResourceName])
 }
 
-// composedBy reads the composed resources of a composite that exist.
-func composedBy(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, s *parent.State) ([]*unstructured.Unstructured, error) {
-	out := make([]*unstructured.Unstructured, 0, len(s.Children))
+// composedBy reads the composed resources of a composite that exist. unread are the errors of those that the user may not read.
+func composedBy(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, s *parent.State,
+) (out []*unstructured.Unstructured, unread []error, err error) {
 	for _, ref := range s.Children {
 		o, err := readRef(ctx, client, mapper, ref)
-		if errors.Is(err, admission.ErrNotFound) {
-			continue
+		switch {
+		case errors.Is(err, admission.ErrNotFound):
+		case kerrors.IsForbidden(err):
+			unread = append(unread, err)
+		case err != nil:
+			return nil, nil, err
+		default:
+			out = append(out, o)
 		}
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, o)
 	}
-	return out, nil
+	return out, unread, nil
 }
 
 // readRef reads the object that a reference names; admission.ErrNotFound where
@@ -248,9 +294,12 @@ func readRef(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapp
 // Composed resources of a composite, by their names in the Composition, read
 // live.
 func (i *Inspector) Composed(ctx context.Context, xr *parent.State) (map[string]*unstructured.Unstructured, error) {
-	composed, err := composedBy(ctx, i.Direct.Dynamic, i.mapper, xr)
+	composed, unread, err := composedBy(ctx, i.Direct.Dynamic, i.mapper, xr)
 	if err != nil {
 		return nil, err
+	}
+	if len(unread) > 0 {
+		return nil, unread[0]
 	}
 	out := map[string]*unstructured.Unstructured{}
 	for _, o := range composed {

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -107,7 +108,7 @@ func database(name string) v1alpha1.ObjectReference {
 // TestHeldBy reads what the composition function holds from annotations (KR-09-05).
 func TestHeldBy(t *testing.T) {
 	change := v1alpha1.Held{Reason: "Drift", Operation: "UPDATE", Paths: []string{"spec.a"}, ID: "00000000000000aa", Approve: "approve a"}
-	frozen := v1alpha1.Held{Reason: "Frozen", Operation: "UPDATE"}
+	frozen := v1alpha1.Held{Reason: "Frozen", Operation: "UPDATE", Paths: []string{"spec.b"}}
 	creations := []v1alpha1.HeldCreation{
 		{Resource: "c", APIVersion: "cloud.example.org/v1", Kind: "Database", Namespace: "team", Reason: "Drift", ID: "00000000000000cc", Approve: "approve c"},
 		{Resource: "d", APIVersion: "cloud.example.org/v1", Kind: "Database", Namespace: "team", Reason: "Rejected"},
@@ -129,6 +130,8 @@ func TestHeldBy(t *testing.T) {
 		xr      string
 		objects []*unstructured.Unstructured
 		want    []v1alpha1.DriftSpec
+		// behind are the reasons and paths of what no approval lets pass.
+		behind string
 	}{
 		"Annotated": {
 			reason:  "the message does not matter",
@@ -141,6 +144,7 @@ func TestHeldBy(t *testing.T) {
 			xr:      heldXR,
 			objects: []*unstructured.Unstructured{composed(t, "a", nil), composed(t, "b", map[string]any{v1alpha1.AnnotationKeyHeldCreations: creations})},
 			want:    []v1alpha1.DriftSpec{creation},
+			behind:  "Rejected CREATE  []",
 		},
 		"Both": {
 			reason: "sorted by the name in the Composition",
@@ -149,12 +153,14 @@ func TestHeldBy(t *testing.T) {
 				composed(t, "a", map[string]any{v1alpha1.AnnotationKeyHeldCreations: creations}),
 				composed(t, "b", map[string]any{v1alpha1.AnnotationKeyHeld: change}),
 			},
-			want: []v1alpha1.DriftSpec{held("00000000000000aa", "UPDATE", "approve a", database("b"), "spec.a"), creation},
+			want:   []v1alpha1.DriftSpec{held("00000000000000aa", "UPDATE", "approve a", database("b"), "spec.a"), creation},
+			behind: "Rejected CREATE  []",
 		},
 		"Frozen": {
 			reason:  "an approval would have no effect, whatever the message contains",
 			xr:      heldXR,
 			objects: []*unstructured.Unstructured{composed(t, "a", map[string]any{v1alpha1.AnnotationKeyHeld: frozen})},
+			behind:  "Frozen UPDATE orders-a [{spec.b   }]",
 		},
 		"NotAnnotated": {
 			reason:  "nothing is read from a message",
@@ -182,10 +188,11 @@ func TestHeldBy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			xr := parsed(t, tc.xr)
 			client, mapper := clusterOf(true, append(slices.Clone(tc.objects), xr, parsed(t, definition), parsed(t, unserved))...)
-			got, err := HeldBy(t.Context(), client, mapper, xr)
+			waiting, err := HeldBy(t.Context(), client, mapper, xr)
 			if err != nil {
 				t.Fatal(err)
 			}
+			got := waiting.Drifts
 			specs := make([]v1alpha1.DriftSpec, 0, len(got))
 			for i := range got {
 				specs = append(specs, got[i].Spec)
@@ -199,14 +206,21 @@ func TestHeldBy(t *testing.T) {
 			if diff := cmp.Diff(append([]v1alpha1.DriftSpec{}, tc.want...), specs); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 			}
+			behind := ""
+			for _, b := range waiting.Behind { // KR-12-30
+				behind += fmt.Sprint(b.Reason, " ", b.Operation, " ", b.Child.Name, " ", b.Difference)
+			}
+			if behind != tc.behind {
+				t.Errorf("%s: behind are %q", tc.reason, behind)
+			}
 			if still, err := StillHeld(t.Context(), client, mapper, xr, "0000000000000000"); err != nil || still {
 				t.Errorf("%s: another id is held: %t, %v", tc.reason, still, err)
 			}
-			all, _, err := Held(t.Context(), client, mapper, "team")
-			if diff := cmp.Diff(got, all); err != nil || diff != "" {
+			all, err := Held(t.Context(), client, mapper, "team")
+			if diff := cmp.Diff(waiting, all); err != nil || diff != "" {
 				t.Errorf("%s: of the namespace: %v, %s", tc.reason, err, diff)
 			}
-			if elsewhere, _, err := Held(t.Context(), client, mapper, "other"); err != nil || len(elsewhere) > 0 {
+			if elsewhere, err := Held(t.Context(), client, mapper, "other"); err != nil || len(elsewhere.Drifts) > 0 || len(elsewhere.Behind) > 0 {
 				t.Errorf("%s: in another namespace: %v, %v", tc.reason, elsewhere, err)
 			}
 		})
@@ -216,7 +230,7 @@ func TestHeldBy(t *testing.T) {
 // TestHeldWithoutCrossplane: where there are no XRDs there is no function.
 func TestHeldWithoutCrossplane(t *testing.T) {
 	client, mapper := clusterOf(false, parsed(t, heldXR))
-	if got, _, err := Held(t.Context(), client, mapper, ""); err != nil || got != nil {
+	if got, err := Held(t.Context(), client, mapper, ""); err != nil || got.Drifts != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
 }

@@ -32,6 +32,7 @@ var served = map[string][]metav1.APIResource{
 	"cloud.example.org/v1":    {{Name: "databases", Kind: "Database", Namespaced: true, Categories: []string{"managed"}}},
 	"kausality.io/v1alpha1": {{Name: "drifts", Kind: "Drift", Namespaced: true}, {Name: "kausalities", Kind: "Kausality"},
 		{Name: "approvalrules", Kind: "ApprovalRule"}},
+	"pkg.crossplane.io/v1":            {{Name: "functionrevisions", Kind: "FunctionRevision"}},
 	"admissionregistration.k8s.io/v1": {{Name: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration"}},
 }
 
@@ -232,6 +233,36 @@ func TestExplain(t *testing.T) {
 			check: func(t *testing.T, e *Explanation) {
 				t.Helper()
 				require.Len(t, e.Parent.Approvals, 1)
+			},
+		},
+		"Gated": {
+			reason: "the gate moved the generation, and Crossplane applied an annotation since (KR-12-32)", want: outcome.ReasonDrift, mode: v1alpha1.ModeEnforce,
+			change: func(s *storedServer) {
+				db := s.objects[databasePath]
+				db.SetGeneration(3)
+				s.annotate(databasePath, v1alpha1.AnnotationKeyGate, `{"state":"closed","generation":3}`)
+				_ = unstructured.SetNestedSlice(db.Object, []any{map[string]any{"manager": "apiextensions.crossplane.io/composed/1", "operation": "Apply",
+					"time": "2026-01-02T11:00:00Z", "fieldsV1": map[string]any{"f:spec": map[string]any{"f:forProvider": map[string]any{}}}}},
+					"metadata", "managedFields")
+			},
+			check: func(t *testing.T, e *Explanation) {
+				t.Helper()
+				assert.Nil(t, e.Last, "an intent explains its last change")
+			},
+		},
+		"OtherGeneration": {
+			reason: "without the gate such a generation is another change", want: outcome.ReasonDrift, mode: v1alpha1.ModeEnforce,
+			change: func(s *storedServer) {
+				db := s.objects[databasePath]
+				db.SetGeneration(3)
+				_ = unstructured.SetNestedSlice(db.Object, []any{map[string]any{"manager": "apiextensions.crossplane.io/composed/1", "operation": "Apply",
+					"time": "2026-01-02T11:00:00Z", "fieldsV1": map[string]any{"f:spec": map[string]any{"f:forProvider": map[string]any{}}}}},
+					"metadata", "managedFields")
+			},
+			check: func(t *testing.T, e *Explanation) {
+				t.Helper()
+				require.NotNil(t, e.Last)
+				assert.True(t, e.Last.Unattributed)
 			},
 		},
 		"Unguarded": {

@@ -91,14 +91,10 @@ func (i *Inspector) parent(ctx context.Context, s *parent.State) (*Parent, error
 
 // freeze of a parent: its own, else that of its Namespace or of a policy (KR-14-35). What the user may not read is left out.
 func (i *Inspector) freeze(ctx context.Context, s *parent.State, p *Parent) error {
-	by, err := i.Direct.Covering(ctx, s)
-	if err != nil && !kerrors.IsForbidden(err) {
-		return err
-	}
-	f := identity.FreezeOf(s, i.Direct.Kinds.Kind(s.GroupVersionKind), by, i.options.Now())
+	f, err := i.FreezeOf(ctx, s)
 	switch {
-	case f == nil:
-		return nil
+	case err != nil || f == nil:
+		return err
 	case f.Namespace != "":
 		p.FrozenWith = "Namespace " + f.Namespace
 	case f.Policy != "":

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,17 +19,17 @@ import (
 )
 
 // Pending changes of a namespace, or of all where it is empty: open Drifts, and
-// what the composition function holds. Newest first. unread are the errors of what the user
-// may not read, and which is left out.
-func Pending(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, namespace string) (out []v1alpha1.Drift, unread []error, err error) {
-	if out, err = Drifts(ctx, client, namespace, Open); err != nil {
-		return nil, nil, err
-	}
-	held, unread, err := Held(ctx, client, mapper, namespace)
+// what the composition function holds. Newest first.
+func Pending(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, namespace string) (out Waiting, err error) {
+	open, err := Drifts(ctx, client, namespace, Open)
 	if err != nil {
-		return nil, nil, err
+		return out, err
 	}
-	return merged(out, held), unread, nil
+	if out, err = Held(ctx, client, mapper, namespace); err != nil {
+		return out, err
+	}
+	out.Drifts = merged(open, out.Drifts)
+	return out, nil
 }
 
 // Below are the changes of a list whose parents have labels. namespace is that of the
@@ -79,30 +80,44 @@ func merged(drifts, held []v1alpha1.Drift) []v1alpha1.Drift {
 }
 
 // About an object: Drifts, the resolved ones last, and what the function holds of
-// it or below it.
+// it or below it. It is an error where the user may not read a part of it.
 func (i *Inspector) About(ctx context.Context, o *unstructured.Unstructured) ([]v1alpha1.Drift, error) {
-	obj, err := i.look(ctx, o)
+	w, err := i.WaitingAbout(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	out, err := DriftsAbout(ctx, i.Direct.Dynamic, obj.State)
+	return w.complete()
+}
+
+// WaitingAbout is as About, and goes on where the user may not read an object.
+func (i *Inspector) WaitingAbout(ctx context.Context, o *unstructured.Unstructured) (out Waiting, err error) {
+	obj, err := i.look(ctx, o)
 	if err != nil {
-		return nil, err
+		return out, err
+	}
+	drifts, err := DriftsAbout(ctx, i.Direct.Dynamic, obj.State)
+	if err != nil {
+		return out, err
 	}
 	xr := o
 	if obj.Role != parent.RoleComposite {
-		if xr, err = i.composite(ctx, obj.Parent); err != nil || xr == nil {
-			return out, err
+		xr, err = i.composite(ctx, obj.Parent)
+		if kerrors.IsForbidden(err) {
+			return Waiting{Drifts: drifts, Unread: []error{err}}, nil
+		}
+		if err != nil || xr == nil {
+			return Waiting{Drifts: drifts}, err
 		}
 	}
-	held, err := HeldBy(ctx, i.Direct.Dynamic, i.mapper, xr)
-	if err != nil {
-		return nil, err
+	if out, err = HeldBy(ctx, i.Direct.Dynamic, i.mapper, xr); err != nil {
+		return out, err
 	}
 	if obj.Role != parent.RoleComposite {
-		held = slices.DeleteFunc(held, func(d v1alpha1.Drift) bool { return !names(d.Spec.Child, obj.State.Ref) })
+		out.Drifts = slices.DeleteFunc(out.Drifts, func(d v1alpha1.Drift) bool { return !names(d.Spec.Child, obj.State.Ref) })
+		out.Behind = slices.DeleteFunc(out.Behind, func(b Behind) bool { return !names(b.Child, obj.State.Ref) })
 	}
-	return merged(out, held), nil
+	out.Drifts = merged(drifts, out.Drifts)
+	return out, nil
 }
 
 // composite that a parent reference names; nil where it is not a composite or

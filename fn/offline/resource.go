@@ -63,6 +63,17 @@ func (r *Resource) Whole() *unstructured.Unstructured {
 	return r.Unstructured
 }
 
+// ManagedFields returns those of the object, which Unstructured leaves out; nil where no manager but the pipeline has a field of the
+// desired state.
+func (r *Resource) ManagedFields() []any {
+	if !r.Owned.Shared() {
+		return nil
+	}
+	list := r.Message.GetFields()["metadata"].GetStructValue().GetFields()["managedFields"]
+	out, _ := ssa.FromValue(list).([]any)
+	return out
+}
+
 // State returns the summary of the object with its status.
 func (r *Resource) State() *parent.State {
 	if r.state == nil {

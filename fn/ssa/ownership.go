@@ -49,6 +49,9 @@ func (o *Ownership) Annotates(key string) bool {
 	return o.composed.below(fieldKey("metadata")).below(fieldKey("annotations")).holds(fieldKey(key))
 }
 
+// Shared reports whether other managers own anything of the desired state.
+func (o *Ownership) Shared() bool { return len(o.others()) > 0 }
+
 // composedEntry reports whether an entry of managedFields is of a composed apply.
 func composedEntry(e *structpb.Struct) bool {
 	f := e.GetFields()

@@ -65,6 +65,8 @@ func TestBadInput(t *testing.T) {
 		"Server":        {args: []string{"trace", xr, "--server", "https://127.0.0.1:1"}, code: 1, want: "refused"},
 		"NoComposition": {args: []string{"preview", file}, code: 2, want: "it is no Composition"},
 		"NoFile":        {args: []string{"preview", "/nothing/there"}, code: 2, want: "cannot read the Composition"},
+		"NoNamespace":   {args: []string{"pending", "-n", "nosuch"}, code: 1, want: `there is no namespace "nosuch"`},
+		"Extra":         {args: []string{"explain", xr, "extra"}, code: 2, want: `"extra" does not fit "xdatabase/orders": name objects as TYPE/NAME`},
 		"Arguments":     {args: []string{"coverage", "all"}, code: 2, want: `unexpected argument "all"`},
 	}
 	for name, tc := range cases {

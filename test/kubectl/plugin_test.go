@@ -97,6 +97,7 @@ func spellings(t *testing.T) {
 	the.pipe(t, "explain", "xdatabse/orders").has(t, 1, "did you mean \"xdatabase\"?")
 	the.pipe(t, "freeze", "xdatabases.exmple.org/orders").has(t, 1, "did you mean \"xdatabases.example.org\"?")
 	the.pipe(t, "trace", "xdatabase/ordres").has(t, 1, "did you mean \"xdatabase/orders\"?")
+	the.pipe(t, "trace", "database/orders").has(t, 1, "did you mean \""+database(t)+"\"?") // KR-12-31
 	the.pipe(t, "trace", "xdatabase", "order").has(t, 1, "did you mean \"xdatabase/orders\"?")
 }
 
@@ -159,7 +160,7 @@ func covers(t *testing.T) {
 			}
 		}
 	}
-	the.terminal(t, "", "coverage", "-A", "--exit-code", "-o", "wide").golden(t, "coverage", 4)
+	the.terminal(t, "", "coverage", "-A", "--exit-code", "-o", "wide").golden(t, "coverage", 5) // hans may not list two kinds (KR-12-19)
 	require.NoError(t, the.Annotate(t.Context(), story.Hans, story.Databases, "paused", v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan))
 	for r, list := range gaps {
 		for name := range list {
@@ -178,6 +179,7 @@ func covers(t *testing.T) {
 
 func freezes(t *testing.T) {
 	the.terminal(t, "", "freeze", xr, "-m", "incident 4711").golden(t, "freeze", 0)
+	the.terminal(t, "", "pending", xr).golden(t, "pending-frozen", 0)
 	the.terminal(t, "", "freeze", xr, "-m", "another").golden(t, "freeze-again", 1)
 	the.terminal(t, "", "freeze", database(t)).golden(t, "freeze-database", 1)
 	the.terminal(t, "", "explain", database(t)).golden(t, "explain-frozen", 0)
@@ -259,6 +261,7 @@ func external(t *testing.T) {
 	the.terminal(t, "", "explain", db).golden(t, "explain-external", 0)
 	id := strings.TrimPrefix(strings.TrimSpace(the.pipe(t, "pending", xr, "-o", "name").out), "drift.kausality.io/")
 	the.terminal(t, "", "reject", id, "--reason", "no").golden(t, "reject-external", 0)
+	the.terminal(t, "", "pending").golden(t, "pending-rejected", 0)
 	the.terminal(t, "", "approve", id, "--dry-run=server").golden(t, "approve-rejected", 6)
 	if r := the.pipe(t, "reject", id, "--withdraw"); r.code != 0 {
 		t.Errorf("the rejection cannot be withdrawn: %+v", r)

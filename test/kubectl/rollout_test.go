@@ -41,7 +41,7 @@ func rollouts(t *testing.T) {
 		the.structured(t, &listed, "pending")
 		of := map[string]bool{}
 		for _, d := range listed.Items {
-			of[d.Spec.Parent.Name] = true
+			of[d.Spec.Parent.Name] = d.UID != "" // a Rollout selects Drifts that exist
 			if len(d.Spec.Causes) == 1 && d.Spec.Causes[0].Kind == v1alpha1.CauseComposition {
 				revision = d.Spec.Causes[0].Name
 			}

@@ -41,7 +41,7 @@ func (b *Builds) compositionAuthor(ctx context.Context, name string) (authorship
 	if err != nil || rev.Of == "" {
 		return rev.Author(authorship.Source{}), err
 	}
-	s, err := b.source(ctx, composition, rev.Of)
+	s, err := b.source(ctx, composition, rev.Of, name)
 	if err != nil {
 		return authorship.Author{}, err
 	}
@@ -59,15 +59,16 @@ func (b *Builds) functionAuthor(ctx context.Context, name string) (authorship.Au
 		if err := json.Unmarshal([]byte(encoded), &nameAndImage); err != nil || len(nameAndImage) != 2 || nameAndImage[0] != name {
 			continue
 		}
-		s, err := b.source(ctx, function, of)
+		s, err := b.source(ctx, function, of, name)
 		return s.Author(nameAndImage[1]), err
 	}
 	return authorship.Author{}, nil
 }
 
-// source by its name; the zero one where it is gone.
-func (b *Builds) source(ctx context.Context, r schema.GroupVersionResource, name string) (authorship.Source, error) {
-	key := r.Resource + "/" + name
+// source of a revision by its name; the zero one where it is gone. For each revision it is read: what was read for the one before does not show
+// who made the next.
+func (b *Builds) source(ctx context.Context, r schema.GroupVersionResource, name, revision string) (authorship.Source, error) {
+	key := r.Resource + "/" + name + "/" + revision
 	if have, ok := b.sources.Get(key); ok {
 		return have.(authorship.Source), nil
 	}

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/admission/authorship"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -68,6 +70,31 @@ func TestCompositionAuthor(t *testing.T) {
 			authored(t, New(client), v1alpha1.HopCause{Kind: v1alpha1.CauseComposition, Name: "xdb-1"}, tc.want, tc.reason)
 		})
 	}
+}
+
+// TestAuthorOfNewRevision: what was read of the Composition for the last revision is not used for the next (KR-07-15).
+func TestAuthorOfNewRevision(t *testing.T) {
+	annotated := func(generation, user string) string {
+		return `annotations: {kausality.io/trace: '[{"kind":"Composition","generation":` + generation + `,"user":"` + user + `"}]'}`
+	}
+	revision := func(n, generation, user, step string) string {
+		return `{apiVersion: apiextensions.crossplane.io/v1, kind: CompositionRevision, metadata: {name: xdb-` + n + `, ` + crossplaneOwned + `, ` +
+			annotated(generation, user) + `}, spec: {revision: ` + n + `, pipeline: [{functionRef: {name: ` + step + `}}]}}`
+	}
+	of := func(generation, user, step string) string {
+		return `{apiVersion: apiextensions.crossplane.io/v1, kind: Composition, metadata: {name: xdb, uid: u1, generation: ` + generation + `, ` +
+			annotated(generation, user) + `},
+  spec: {pipeline: [{functionRef: {name: ` + step + `}}]}}`
+	}
+	client := fakeClient()
+	create(t, client, compositionRevision, revision("1", "3", "anna", "a"))
+	create(t, client, composition, of("3", "anna", "a"))
+	b := New(client)
+	authored(t, b, v1alpha1.HopCause{Kind: v1alpha1.CauseComposition, Name: "xdb-1"}, authorship.Author{User: "anna"}, "the first")
+	require.NoError(t, client.Resource(composition).Delete(t.Context(), "xdb", metav1.DeleteOptions{}))
+	create(t, client, composition, of("4", "eve", "b"))
+	create(t, client, compositionRevision, revision("2", "4", "eve", "b"))
+	authored(t, b, v1alpha1.HopCause{Kind: v1alpha1.CauseComposition, Name: "xdb-2"}, authorship.Author{User: "eve"}, "the next, at once")
 }
 
 // TestFunctionAuthor: who chose the package of a Function (KR-07-11).

@@ -59,7 +59,7 @@ type Builds struct {
 	unknown *cache.LRUExpireCache
 	// functions has one entry, map[string]string: the active revisions.
 	functions *cache.LRUExpireCache
-	// sources are the Compositions and Functions of revisions, authorship.Source, by resource and name.
+	// sources are the Compositions and Functions of revisions, authorship.Source, by resource, name and revision.
 	sources *cache.LRUExpireCache
 }
 

@@ -31,11 +31,15 @@ func (b *Builds) Runs(ctx context.Context, revision string) (bool, error) {
 	if err != nil {
 		return true, fmt.Errorf("cannot read CompositionRevision %s: %w", revision, err)
 	}
-	active, err := b.active(ctx)
-	if err != nil {
-		return true, err
+	pipeline := list(o, "spec", "pipeline")
+	runs, certain := runsOurs(pipeline, nil)
+	if !runs || !certain { // the packages of functions decide
+		active, err := b.active(ctx)
+		if err != nil {
+			return true, err
+		}
+		runs, certain = runsOurs(pipeline, active)
 	}
-	runs, certain := runsOurs(list(o, "spec", "pipeline"), active)
 	if certain {
 		b.steps.Add(revision, runs)
 	} else {

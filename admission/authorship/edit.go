@@ -1,0 +1,51 @@
+package authorship
+
+import (
+	"slices"
+
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Edits returns the causes of a change, by its paths, which reverts what other users than the parent's controller set: one for each user. They
+// are nil where it reverts no edit; all is true where each path is of one. managed are the managedFields of the object, t is its trace and
+// controller the field manager of the change, empty for that of Crossplane (KR-07-14).
+func Edits(managed []any, t trace.Trace, paths []string, controller string) (edits []v1alpha1.HopCause, all bool) {
+	editors := parent.EditorsOf(managed, func(manager string) bool { return manager == controller || subject.IsComposedApply(manager) })
+	all = true
+	for _, p := range paths {
+		e, ok := editors.Edit(keysOf(p))
+		if !ok {
+			all = false
+			continue
+		}
+		if c := editBy(t, e); !slices.Contains(edits, c) {
+			edits = append(edits, c)
+		}
+	}
+	return edits, all && len(edits) > 0
+}
+
+// keysOf a path, up to the first item of a list: managedFields name items by what they contain.
+func keysOf(path string) (out []string) {
+	for _, s := range change.SplitPath(path) {
+		if s.Item {
+			break
+		}
+		out = append(out, s.Key)
+	}
+	return out
+}
+
+// editBy returns the cause of what reverts an edit: its user is that of the trace, where the object's last change is a
+// user's own and not later than the edit.
+func editBy(t trace.Trace, e parent.Edit) v1alpha1.HopCause {
+	hop := t.Own()
+	if len(t) == 1 && hop.User != "" && !hop.Unattributed && !hop.Unrequested && hop.Passed == "" && !e.At.Before(hop.Timestamp.Time) {
+		return v1alpha1.HopCause{Kind: v1alpha1.CauseEdit, Name: hop.User}
+	}
+	return v1alpha1.HopCause{Kind: v1alpha1.CauseEdit, Name: v1alpha1.CauseUnknownEditor, Manager: e.Manager + " (" + e.Operation + ")"}
+}
