@@ -42,14 +42,10 @@ func (ev *evaluation) attribution() []v1alpha1.HopCause {
 
 // findAttribution returns what attribution does.
 func findAttribution(ev *evaluation) []v1alpha1.HopCause {
-	if ev.needsApproval() || ev.Req.Operation != Update || ev.Req.OldObject == nil {
+	if ev.needsApproval() || ev.Req.Operation != Update || ev.Req.OldObject == nil || len(ev.Req.ManagedFields()) == 0 {
 		return ev.causes()
 	}
-	managed := ev.Req.ManagedFields()
-	if len(managed) == 0 {
-		return ev.causes()
-	}
-	edits, all := authorship.Edits(managed, trace.Of(ev.Req.OldObject.GetAnnotations()), change.Paths(ev.Changes), ev.Manager)
+	edits, all := authorship.Edits(ev.Req.ManagedFields(), trace.Of(ev.Req.OldObject.GetAnnotations()), change.Paths(ev.Changes), ev.Manager)
 	if len(edits) == 0 {
 		return ev.causes()
 	}
