@@ -51,6 +51,8 @@ func TestEdits(t *testing.T) {
 			paths: []string{"spec.forProvider.size[0].x"}, want: byHans, all: true},
 		"Provider": {reason: "late initialization is no edit", managed: append([]any{crossplane}, provider...), trace: trace.Trace{hans},
 			paths: []string{"spec.forProvider.late"}},
+		"BeforeApply": {reason: "nothing is known of writes before managedFields", managed: []any{
+			entry("before-first-apply", "Update", "", "2026-01-02T11:00:00Z", fields("size"))}, trace: trace.Trace{hans}, paths: []string{size}},
 		"Ours": {reason: "a mask is no edit", managed: []any{entry("kausality-gate", "Update", "", "2026-01-02T11:00:00Z", fields("size"))},
 			paths: []string{size}},
 		"Controller": {reason: "a controller changes what it wrote", managed: []any{edited}, trace: trace.Trace{hans}, paths: []string{size},

@@ -21,6 +21,9 @@ type Editors struct {
 	foreign, own []fieldsEntry
 }
 
+// managerBeforeApply is what the API server names all writes of an object without managedFields once it is applied: nothing is known of them.
+const managerBeforeApply = "before-first-apply"
+
 // EditorsOf managedFields. Writes of managers that own is true for, of those that write the status and of Kausality's are no edits.
 func EditorsOf(managed []any, own func(manager string) bool) (out Editors) {
 	var entries []fieldsEntry
@@ -32,7 +35,7 @@ func EditorsOf(managed []any, own func(manager string) bool) (out Editors) {
 	writers := statusManagers(entries)
 	for _, e := range entries {
 		switch m := e.manager(); {
-		case e.subresource() != "" || strings.HasPrefix(m, ours):
+		case e.subresource() != "" || strings.HasPrefix(m, ours) || m == managerBeforeApply:
 		case own(m):
 			out.own = append(out.own, e)
 		case !slices.Contains(writers, m):
