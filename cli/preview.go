@@ -248,6 +248,9 @@ func (v view) preview(found *preview.Preview, wide bool) *node {
 		for _, f := range g.Difference {
 			n.lines = append(n.lines, field(f))
 		}
+		if g.Lacks != "" {
+			n.lines = append(n.lines, "lacks: "+g.Lacks)
+		}
 		for i, ch := range g.Changes {
 			if i == maxShown && !wide {
 				n.addf("and %d more", len(g.Changes)-maxShown)

@@ -31,6 +31,8 @@ type Change struct {
 	// Allowed and Reason are the decision about it now.
 	Allowed bool           `json:"allowed"`
 	Reason  outcome.Reason `json:"reason"`
+	// Lacks is what the votes for it lack by the ApprovalRules that match it; empty where none does.
+	Lacks string `json:"lacks,omitempty"`
 	// ID of the difference, by which it can be approved beforehand.
 	ID string `json:"id"`
 	// Manual: the composite uses a new revision only once it is selected.
@@ -56,6 +58,7 @@ type Group struct {
 	Difference []v1alpha1.FieldDifference `json:"difference,omitempty"`
 	Allowed    bool                       `json:"allowed"`
 	Reason     outcome.Reason             `json:"reason"`
+	Lacks      string                     `json:"lacks,omitempty"`
 	Changes    []Change                   `json:"changes"`
 }
 
@@ -154,7 +157,7 @@ func (p *Previewer) one(ctx context.Context, xr *unstructured.Unstructured, name
 		is = want
 	}
 	c := Change{Composite: referenceTo(xr), Resource: name, Child: referenceTo(is), Operation: req.Operation,
-		Allowed: d.Allowed, Reason: d.Reason, ID: d.Digest.ID(), Manual: manual(xr)}
+		Allowed: d.Allowed, Reason: d.Reason, Lacks: d.Lacks, ID: d.Digest.ID(), Manual: manual(xr)}
 	if req.Operation == admission.Update {
 		c.Difference = change.Fields(d.Changes, maxFields)
 	}
@@ -216,7 +219,7 @@ func referenceTo(o *unstructured.Unstructured) v1alpha1.ObjectReference {
 
 // group a change with those that are the same.
 func (p *Previewer) group(c Change) {
-	key := fmt.Sprint(c.Resource, "|", c.Child.APIVersion, "|", c.Child.Kind, "|", c.Operation, "|", c.Allowed, c.Reason, "|", c.Difference)
+	key := fmt.Sprint(c.Resource, "|", c.Child.APIVersion, "|", c.Child.Kind, "|", c.Operation, "|", c.Allowed, c.Reason, "|", c.Lacks, "|", c.Difference)
 	if p.at == nil {
 		p.at = map[string]int{}
 	}
@@ -226,6 +229,7 @@ func (p *Previewer) group(c Change) {
 		p.at[key] = n
 		p.found.Groups = append(p.found.Groups, Group{
 			Resource: c.Resource, Kind: c.Child.Kind, Operation: c.Operation, Difference: c.Difference, Allowed: c.Allowed, Reason: c.Reason,
+			Lacks: c.Lacks,
 		})
 	}
 	p.found.Groups[n].Changes = append(p.found.Groups[n].Changes, c)
