@@ -235,10 +235,10 @@ var pages = []followed{
 			// The parts are built already, and programs that other tests run meanwhile are not written.
 			with:   []string{"make parts build", "make --no-print-directory -C ROOT build BIN=$PWD/bin"},
 			prints: "bin/kubectl-kausality"},
-		{command: "bin/kausality --insecure --address=127.0.0.1:9443 &", with: []string{"9443", "PORT9443 --metrics-bind-address=0"}},
+		{command: "bin/kausality --insecure --address=127.0.0.1:9443 --metrics-bind-address=0 &", with: []string{"9443", "PORT9443"}},
 		{command: "bin/function-patch-and-transform-v0.10.7 --insecure --address=127.0.0.1:9444 &", with: []string{"9444", "PORT9444"}},
 		{command: "cd examples/getting-started"},
-		{command: "../../bin/crossplane-cli-v2.2.0 render xr.yaml composition.yaml functions.yaml --include-function-results",
+		{command: "../../bin/crossplane-cli-v2.2.0 render xr.yaml composition.yaml functions.yaml --include-full-xr --include-function-results",
 			prints: `"labels":{"ticket":"SHOP-1"},"unattributed":true},{"apiVersion":"cloud.example.org/v1alpha1","kind":"Database"`},
 		{command: "cd ../policies-inline"},
 		{command: "../../bin/crossplane-cli-v2.2.0 render xr.yaml composition.yaml functions.yaml --observed-resources=observed.yaml " +
