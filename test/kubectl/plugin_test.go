@@ -56,6 +56,7 @@ func TestPlugin(t *testing.T) {
 		{name: "Rollout", play: rollouts},
 		{name: "Approvers", play: approvers},
 		{name: "Approvals", play: approvals},
+		{name: "WithoutFunction", play: withoutFunction},
 		{name: "Ungate", play: ungates},
 		{name: "Deletion", play: deletion},
 	} {
