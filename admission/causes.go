@@ -40,9 +40,9 @@ func (ev *evaluation) attribution() []v1alpha1.HopCause {
 	return ev.reported.Value
 }
 
-// findAttribution returns what attribution does.
+// findAttribution returns what attribution does. Where the manager of the change is unknown, the controller's own fields would pass for edits.
 func findAttribution(ev *evaluation) []v1alpha1.HopCause {
-	if ev.needsApproval() || ev.Req.Operation != Update || ev.Req.OldObject == nil || len(ev.Req.ManagedFields()) == 0 {
+	if ev.needsApproval() || ev.Req.Operation != Update || ev.Req.OldObject == nil || len(ev.Req.ManagedFields()) == 0 || ev.Manager == "" {
 		return ev.causes()
 	}
 	edits, all := authorship.Edits(ev.Req.ManagedFields(), trace.Of(ev.Req.OldObject.GetAnnotations()), change.Paths(ev.Changes), ev.Manager)

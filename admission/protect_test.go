@@ -33,7 +33,8 @@ func kausalityOf(o *unstructured.Unstructured) map[string]string {
 var (
 	userSet = map[string]string{
 		v1alpha1.AnnotationKeyApprovals: `[{"kind":"X","name":"a","mode":"always"}]`, v1alpha1.AnnotationKeyRejections: `[{"kind":"X","name":"a","reason":"r"}]`,
-		v1alpha1.AnnotationKeyApprovePrefix + "dddddddddddddddd": "always", v1alpha1.AnnotationKeyFreeze: "false", v1alpha1.AnnotationKeySnooze: "2027-01-01T00:00:00Z",
+		v1alpha1.AnnotationKeyApprovePrefix + "dddddddddddddddd": "always", v1alpha1.AnnotationKeyFreeze: "false",
+		v1alpha1.AnnotationKeySnooze:       "2027-01-01T00:00:00Z",
 		v1alpha1.AnnotationKeyLegacySnooze: "2027-01-01T00:00:00Z", v1alpha1.AnnotationKeyMode: "log", v1alpha1.AnnotationKeyDeletion: "orphan",
 		v1alpha1.AnnotationKeyTraceLabelPrefix + "ticket": "OPS-1",
 	}
@@ -145,7 +146,8 @@ func TestProtection(t *testing.T) {
 			user: fx.Crossplane, manager: fx.ComposedManager, want: plus(map[string]string{
 				v1alpha1.AnnotationKeyApprovals: userSet[v1alpha1.AnnotationKeyApprovals], v1alpha1.AnnotationKeyRejections: userSet[v1alpha1.AnnotationKeyRejections],
 				v1alpha1.AnnotationKeyApprovePrefix +
-					"dddddddddddddddd": "always", v1alpha1.AnnotationKeyFreeze: "false", v1alpha1.AnnotationKeySnooze: userSet[v1alpha1.AnnotationKeySnooze],
+					"dddddddddddddddd": "always", v1alpha1.AnnotationKeyFreeze: "false",
+				v1alpha1.AnnotationKeySnooze:       userSet[v1alpha1.AnnotationKeySnooze],
 				v1alpha1.AnnotationKeyLegacySnooze: userSet[v1alpha1.AnnotationKeyLegacySnooze]})},
 		"CreateByPerson": {reason: "user annotations stay, system ones are computed", op: Create, old: fx.Unmasked(),
 			change: []fx.Mod{everything}, user: fx.Alice, manager: "kubectl", want: plus(userSet)},

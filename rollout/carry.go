@@ -45,30 +45,34 @@ func (c *Controller) carryOut(ctx context.Context, o *object, r *run) (again tim
 	if err != nil || planned && o.status.Phase == v1alpha1.RolloutCompleted {
 		return 0, err
 	}
-	none := planned && o.status.Plan.Objects == 0
-	if planned && o.status.Phase == v1alpha1.RolloutPending && len(o.status.Votes) == 0 && clock.Since(o.status.Plan.MadeAt.Time) >= renewAfter {
-		planned = false // other changes may wait by now
+	empty, err := c.renew(ctx, o, r, planned)
+	if err != nil {
+		return 0, err
 	}
-	if !planned || none {
-		from := client.Reader(c.Client) // the user has seen what waits by now; the cache may not
-		if none {
-			from = c.Drifts
-		}
-		pending, err := c.pending(ctx, o, from)
-		if err != nil {
-			return 0, err
-		}
-		if none && len(pending) == 0 {
-			return pollEvery, nil
-		}
-		if err := c.plan(ctx, o, r, pending); err != nil {
-			return 0, err
-		}
+	if empty {
+		return pollEvery, nil
 	}
 	if err := c.takeVotes(ctx, o); err != nil {
 		return 0, err
 	}
 	return c.step(ctx, o, r)
+}
+
+// renew makes the plan where there is none, where nothing waited for it, and where it is old and has no vote. It reports whether the plan stays
+// empty.
+func (c *Controller) renew(ctx context.Context, o *object, r *run, planned bool) (empty bool, err error) {
+	from := client.Reader(c.Client) // the user has seen what waits by now; the cache may not
+	switch {
+	case planned && o.status.Plan.Objects == 0:
+		empty, from = true, c.Drifts
+	case planned && (o.status.Phase != v1alpha1.RolloutPending || len(o.status.Votes) > 0 || clock.Since(o.status.Plan.MadeAt.Time) < renewAfter):
+		return false, nil
+	}
+	pending, err := c.pending(ctx, o, from)
+	if err != nil || empty && len(pending) == 0 {
+		return empty, err
+	}
+	return false, c.plan(ctx, o, r, pending)
 }
 
 // takeVotes removes the annotations of votes that are stored.

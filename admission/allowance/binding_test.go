@@ -127,7 +127,8 @@ func TestUnbound(t *testing.T) {
 		"ExternalOfABucket": {spec: allow(`{relation: External, target: {apiGroup: example.org, kind: Bucket}, verbs: [Update]}`)},
 		"UnknownKind": {spec: `{target: {apiGroup: example.com, kind: XDatabase}, ` + subjects + `, rules: [{trigger: spec.x, allow: [
   {relation: ControllerChild, target: {kind: Nope}, verbs: [Create]}]}]}`, want: []string{
-			" spec.target: the cluster has no kind XDatabase.example.com; did you mean XDatabase.example.org?", "rules[0] spec.rules[0].allow[0].target: the cluster has no kind Nope"}},
+			" spec.target: the cluster has no kind XDatabase.example.com; did you mean XDatabase.example.org?",
+			"rules[0] spec.rules[0].allow[0].target: the cluster has no kind Nope"}},
 		"Undiscovered": {spec: `{target: {kind: Undiscovered}, ` + subjects + `, rules: [{trigger: spec.x, allow: []}]}`},
 		"NoSubjects": {spec: `{target: {apiGroup: example.org, kind: XDatabase}, rules: [{trigger: spec.size, allow: []}]}`, want: []string{
 			" spec.subjects: there are none, so that the rules grant nothing"}},

@@ -12,7 +12,6 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/parent"
-	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -251,13 +250,13 @@ func WithInitiator(annotations map[string]string, user string, generation int64)
 	return annotation.MustMarshal(list[max(0, len(list)-v1alpha1.MaxInitiators):])
 }
 
-// Last returns the trace of an object's last change, for a reader: the current one. Where the last generation is that of a transition of its
-// gate, and nothing but an apply by Crossplane is newer than the stored trace, that is still the last change: an apply of an annotation has
-// the time of all that is applied. gate is the generation of the transition, 0 for none. recorded is false where the change was not observed.
+// Last returns the trace of an object's last change, for a reader: the current one. gate is the generation of a transition of its gate after which
+// only Crossplane applied the object, 0 for none: where that is the last generation, the stored trace is still that of the last change, since an
+// apply of an annotation alone has the time of all that is applied. recorded is false where the change was not observed.
 func Last(s *parent.State, gate int64) (t Trace, recorded bool) {
 	hop, recorded := Intent(s)
 	stored := Of(s.Annotations)
-	if recorded || len(stored) > 0 && gate > 0 && gate == s.Generation && subject.IsComposedApply(s.IntentManager) {
+	if recorded || len(stored) > 0 && gate > 0 && gate == s.Generation {
 		return stored, true
 	}
 	return Trace{hop}, false

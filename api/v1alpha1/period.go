@@ -13,7 +13,7 @@ import (
 //
 // +kubebuilder:validation:Type=string
 // +kubebuilder:validation:MaxLength=64
-// +kubebuilder:validation:XValidation:rule="self != '' && self.matches('^[+-]?([0-9]+d)?([0-9]*[.]?[0-9]+(h|m|s|ms|us|ns))*$')",message="must be a period as in 24h, 90m, 1d or 1d12h"
+// +kubebuilder:validation:XValidation:rule="size(self) > 0 && self.matches('^[+-]?([0-9]+d)?([0-9]*[.]?[0-9]+(h|m|s|ms|us|ns))*$')",message="must be a period as in 24h, 90m, 1d or 1d12h"
 type Period struct {
 	time.Duration `json:"-"`
 }

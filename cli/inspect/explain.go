@@ -14,6 +14,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
@@ -209,7 +210,11 @@ func lastUnrequested(s *parent.State) *v1alpha1.Hop {
 
 // lastTrace is the trace of the last change of an object, and whether it was observed.
 func lastTrace(s *parent.State) (t trace.Trace, recorded bool) {
-	return trace.Last(s, mask.ParseGate(s.Annotations).Generation)
+	gate := int64(0)
+	if subject.IsComposedApply(s.IntentManager) {
+		gate = mask.ParseGate(s.Annotations).Generation
+	}
+	return trace.Last(s, gate)
 }
 
 // family of an object: its parent, and itself as a parent.

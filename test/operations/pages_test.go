@@ -60,7 +60,6 @@ var (
 	noTerraform = exemption{"Terraform is not built here; TestRealTerraform runs it where it is installed", "gate/systems/plan_test.go",
 		`tf.run("show", "-json", "tfplan")`}
 	byTofu = exemption{"it builds OpenTofu; the test is the one that the command names", "gate/systems/plan_test.go", `"tofu": os.Getenv("KAUSALITY_TOFU")`}
-	stops  = exemption{"it stops a playground; TestEnd ends a process as it does", "test/controlplane/process_test.go", "End(t.Context(), dir)"}
 	cleans = exemption{"it removes the programs that the tests run", "Makefile", "@rm -rf $(OUT) $(if $(PARTS),$(BIN),"}
 )
 
@@ -137,7 +136,6 @@ var pages = []followed{
 	}},
 	{page: "docs/demo.md", commands: []typed{
 		{command: "KEEP=1 make demo", not: takes("demo")},
-		{command: "make demo-stop", not: stops},
 	}},
 	{page: "docs/performance.md", commands: []typed{
 		{command: `make bench ARGS="--rounds=1500 requests"`, not: takes("bench")},
@@ -213,6 +211,7 @@ var pages = []followed{
 		{command: `kubectl kausality explain database/orders-da6cb79af0ff --patch '{"spec":{"forProvider":{"size":50}}}'`,
 			with: []string{"database/orders-da6cb79af0ff", "xdatabase/orders"}, prints: "If you change it"},
 		{command: "kubectl kausality pending -A"},
+		{command: "kubectl get drifts -A"},
 		{command: `kubectl kausality freeze xdatabases -l team=shop -m "incident 4712"`, before: team,
 			with: []string{"freeze ", "freeze --dry-run "}, code: 1, prints: "left out: it is frozen already by hans (incident); unfreeze it first, or give --overwrite",
 			reads: func(t *testing.T, _ *shell, out string) {

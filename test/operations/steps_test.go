@@ -116,8 +116,8 @@ var synopses = map[string][]exemption{
 	"docs/approvals.md": {
 		{"approve ID", "test/kubectl/plugin_test.go", `the.terminal(t, "", "approve", id, "--wait")`},
 		{"approve ID --for", "cli/approve_vote_test.go", "\"For\": {options: voteOptions{period: 2 * time.Hour}"},
-		{"approve ID --break-glass --reason TEXT", "test/kubectl/votes_test.go", `the.pipe(t, "approve", id, "--break-glass", "--reason", "the disk is full")`},
-		{"approve ID --withdraw", "test/kubectl/votes_test.go", `the.pipe(t, "approve", id, "--withdraw")`},
+		{"approve ID --break-glass REASON", "test/kubectl/votes_test.go", `the.pipe(t, "approve", id, "--break-glass", "the disk is full")`},
+		{"withdraw ID", "test/kubectl/votes_test.go", `the.pipe(t, "withdraw", id)`},
 	},
 	"docs/history.md": {
 		{"the screen", "cli/history_test.go", "func TestHistory("},
