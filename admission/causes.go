@@ -40,9 +40,10 @@ func (ev *evaluation) attribution() []v1alpha1.HopCause {
 	return ev.reported.Value
 }
 
-// findAttribution returns what attribution does. Where the manager of the change is unknown, the controller's own fields would pass for edits.
+// findAttribution returns what attribution does. Where the manager of a user's change is unknown, the controller's own fields would pass for edits.
 func findAttribution(ev *evaluation) []v1alpha1.HopCause {
-	if ev.needsApproval() || ev.Req.Operation != Update || ev.Req.OldObject == nil || len(ev.Req.ManagedFields()) == 0 || ev.Manager == "" {
+	unknown := ev.Manager == "" && ev.Req.User.Name != ""
+	if unknown || ev.needsApproval() || ev.Req.Operation != Update || ev.Req.OldObject == nil || len(ev.Req.ManagedFields()) == 0 {
 		return ev.causes()
 	}
 	edits, all := authorship.Edits(ev.Req.ManagedFields(), trace.Of(ev.Req.OldObject.GetAnnotations()), change.Paths(ev.Changes), ev.Manager)
@@ -73,8 +74,7 @@ func findCauses(ev *evaluation) []v1alpha1.HopCause {
 	if ev.needsApproval() {
 		return []v1alpha1.HopCause{cause(v1alpha1.CauseUser, ev.Req.User.Name)}
 	}
-	var out []v1alpha1.HopCause
-	build := ev.build()
+	out, build := []v1alpha1.HopCause(nil), ev.build()
 	if had := ev.Req.Fingerprint(); had == "" || had != build.Fingerprint {
 		if rev := ev.parent().CompositionRevision; rev != "" {
 			out = append(out, cause(v1alpha1.CauseComposition, rev))
