@@ -116,7 +116,6 @@ func (ed *editor) run() *outcome.Refusal {
 		if !ed.unchanged {
 			ed.protect()
 			keepResourceName(ed)
-			ed.warnUnknown()
 		}
 		ed.discardGone()
 		if r := ed.validate(); r != nil {
@@ -135,6 +134,7 @@ func (ed *editor) run() *outcome.Refusal {
 	ed.writeFingerprint()
 	ed.setGate()
 	ed.keepParent()
+	ed.warnUnknown()
 	return nil
 }
 

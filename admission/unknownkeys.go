@@ -29,13 +29,13 @@ func (ed *editor) warnUnknown() {
 }
 
 // withoutEffect returns the warning about an annotation that a user adds or changes; "" where it has an effect. Programs that apply what they have read
-// write annotations of Kausality, too: only persons are warned of these.
+// write annotations of Kausality, too: only persons are warned of these, and not of the values that the first call for a request has set.
 func (ed *editor) withoutEffect(key, value string) string {
 	switch {
 	case keys.Meaningless(key):
 		return keys.Unknown(key)
 	case v1alpha1.IsSystem(key):
-		if _, reverted := ed.annotations[key]; !reverted || ed.Req.OldObject == nil || ed.Req.User.IsMachine() {
+		if to := ed.annotations[key]; to == nil || *to != ed.stored[key] || ed.Req.OldObject == nil || ed.Req.User.IsMachine() {
 			return ""
 		}
 		return fmt.Sprintf("annotation %s is written by Kausality alone: it stays as it was", key)
