@@ -126,6 +126,7 @@ var notInScenarios = map[string]string{
 	"KR-07-11": "no Crossplane runs in a scenario",
 	"KR-07-12": "no provider of an old runtime runs in a scenario",
 	"KR-04-15": "the users of components are those of an installation",
+	"KR-07-15": "an author is late by a moment, which no request shows",
 	"KR-05-20": "no request makes a watch lag",
 	"KR-05-58": "the function alone knows since when it holds a change",
 	"KR-05-59": "the function alone records what it held before an intent",
