@@ -56,8 +56,8 @@ func TestPlugin(t *testing.T) {
 		{name: "Rollout", play: rollouts},
 		{name: "Approvers", play: approvers},
 		{name: "Approvals", play: approvals},
-		{name: "WithoutFunction", play: withoutFunction},
 		{name: "Ungate", play: ungates},
+		{name: "WithoutFunction", play: withoutFunction},
 		{name: "Deletion", play: deletion},
 	} {
 		if !t.Run(part.name, part.play) {
