@@ -65,6 +65,14 @@ func (w *annotationWrite) title() string {
 	return w.on.describe()
 }
 
+// planned describes what happens once it is written: only the API server's answer shows what a judged one leads to.
+func (w *annotationWrite) planned() string {
+	if w.judge != nil {
+		return "Whether that is enough is known once it is sent; --dry-run=server shows it and stores nothing."
+	}
+	return w.next
+}
+
 // decision of a user about one object or several.
 type decision struct {
 	selection selection
@@ -212,8 +220,8 @@ func (s *step) show(out io.Writer) {
 	for _, d := range s.change.Differences() {
 		fmt.Fprintf(out, "      %s: %s\n", s.key, d)
 	}
-	if s.next != "" {
-		fmt.Fprintf(out, "      %s\n", s.next)
+	if next := s.planned(); next != "" {
+		fmt.Fprintf(out, "      %s\n", next)
 	}
 }
 
@@ -265,6 +273,9 @@ func (w writer) write(ctx context.Context, one annotationWrite) (written, error)
 	r := written{Object: ref, Change: change, DryRun: dry, slashed: one.on.slashed()}
 	if !one.isRemoval || !change.Unchanged {
 		r.Next = one.next
+	}
+	if dry == annotate.DryRunClient {
+		r.Next = one.planned()
 	}
 	if one.warn != nil {
 		r.Warnings, err = one.warn(ctx, one.on)

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 	"github.com/kausality-io/function-kausality/test/e2e/story"
@@ -261,6 +263,7 @@ func external(t *testing.T) {
 	the.pipe(t, "approve", "--cause", "external", "--dry-run").has(t, 0, "change the external resource of Database")
 	the.terminal(t, "", "explain", db).golden(t, "explain-external", 0)
 	id := strings.TrimPrefix(strings.TrimSpace(the.pipe(t, "pending", xr, "-o", "name").out), "drift.kausality.io/")
+	the.pipe(t, "approve", id, "--dry-run").has(t, 0, "(dry run)\n  Whether that is enough is known once it is sent") // KR-14-44
 	the.terminal(t, "", "reject", id, "--reason", "no").golden(t, "reject-external", 0)
 	the.terminal(t, "", "pending").golden(t, "pending-rejected", 0)
 	the.terminal(t, "", "approve", id, "--dry-run=server").golden(t, "approve-rejected", 6)
@@ -279,6 +282,25 @@ func external(t *testing.T) {
 	the.terminal(t, "", "approve", id).golden(t, "approve-again", 1)
 }
 
+// gatedIsNoChange: a transition of the gate was the last change of the generation of the database, and Crossplane has written what is held since.
+// explain names neither as a change (KR-12-32).
+func gatedIsNoChange(t *testing.T) {
+	t.Helper()
+	mr, err := the.MR(t.Context())
+	require.NoError(t, err)
+	gate, last := mask.ParseGate(mr.GetAnnotations()).Generation, trace.Of(mr.GetAnnotations()).Own()
+	require.NotNil(t, last)
+	require.NotEmpty(t, mr.GetAnnotations()[v1alpha1.AnnotationKeyHeld])
+	require.Equal(t, mr.GetGeneration(), gate)
+	require.Less(t, last.Generation, gate)
+	explained := struct {
+		Last *v1alpha1.Hop `json:"last"`
+	}{}
+	if the.structured(t, &explained, "explain", database(t)); explained.Last != nil {
+		t.Errorf("explain names %+v as the last change; it was %+v", explained.Last, last)
+	}
+}
+
 // held by the function, of which the webhook writes Drifts: listed and approved as any other.
 func held(t *testing.T) {
 	require.NoError(t, the.Compose(t.Context(), story.Composition{Tier: "gold", Kausality: true}))
@@ -294,6 +316,7 @@ func held(t *testing.T) {
 	if len(listed.Items) != 1 || listed.Items[0].Name != foreseen {
 		t.Fatalf("explain foresaw %s, held is %v", foreseen, listed.Items)
 	}
+	gatedIsNoChange(t)
 	the.terminal(t, "", "pending", "-A", "--summary").golden(t, "pending-summary", 0)
 	revision := listed.Items[0].Spec.Causes[0].Name
 	the.terminal(t, "", "explain", xr).golden(t, "explain-held", 0)
