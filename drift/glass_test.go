@@ -18,7 +18,7 @@ func TestBrokenGlass(t *testing.T) {
 	e, sender := newTestEndpoint(t)
 	to := deliveriesTo(c, sender)
 	recorder := events.NewFakeRecorder(8)
-	r := started(t, Config{Client: c, Destinations: []string{sender.Name}, Events: recorder})
+	r := started(t, Config{Client: c, Receivers: []string{sender.Name}, Events: recorder})
 	require.NoError(t, r.Record(t.Context(), item("a1")))
 	require.Len(t, e.sent(t, to), 1)
 	glass := &v1alpha1.Vote{User: "alice", BreakGlass: "it burns"}

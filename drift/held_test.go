@@ -111,7 +111,7 @@ func TestRecordHeld(t *testing.T) {
 	e, sender := newTestEndpoint(t)
 	r := testResolver(t, c, memoryObjects{"app": f.composite, "db": f.child}, logr.Discard())
 	to := deliveriesTo(c, sender)
-	r.Reporter, r.Function = started(t, Config{Client: c, Destinations: []string{sender.Name}}), f.function()
+	r.Reporter, r.Function = started(t, Config{Client: c, Receivers: []string{sender.Name}}), f.function()
 	for range 3 {
 		require.NoError(t, r.round(t.Context()))
 	}
@@ -323,7 +323,7 @@ func TestRecordHeldSnoozed(t *testing.T) {
 	e, sender := newTestEndpoint(t)
 	r := testResolver(t, c, memoryObjects{"app": f.composite, "db": f.child}, logr.Discard())
 	to := deliveriesTo(c, sender)
-	r.Reporter, r.Function = started(t, Config{Client: c, Destinations: []string{sender.Name}}), f.function()
+	r.Reporter, r.Function = started(t, Config{Client: c, Receivers: []string{sender.Name}}), f.function()
 	require.NoError(t, r.round(t.Context()))
 	assert.Empty(t, e.sent(t, to))
 	delete(f.composite.Annotations, v1alpha1.AnnotationKeySnooze)

@@ -24,8 +24,8 @@ var (
 const (
 	// maxNamespaces that the metric of open Drifts has; the others are counted together.
 	maxNamespaces = 100
-	// otherNamespaces is no name of a Namespace.
-	otherNamespaces = "(others)"
+	// otherNamespaces are counted as one of that name.
+	otherNamespaces = "other"
 	// unknownCause of a Drift, and causeExternal of one whose external resource was changed outside.
 	unknownCause  = "Unknown"
 	causeExternal = "External"

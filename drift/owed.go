@@ -8,29 +8,29 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// owing are the entries of an occurrence of which no destination knows yet.
-func owing(destinations []string, since *metav1.Time) []v1alpha1.DriftDelivery {
+// owing are the entries of an occurrence of which no receiver knows yet.
+func owing(receivers []string, since *metav1.Time) []v1alpha1.DriftDelivery {
 	var out []v1alpha1.DriftDelivery
-	for _, n := range destinations {
-		out = append(out, v1alpha1.DriftDelivery{Destination: n, Since: since})
+	for _, n := range receivers {
+		out = append(out, v1alpha1.DriftDelivery{Receiver: n, Since: since})
 	}
 	return out
 }
 
-// deliveryTo a destination about this occurrence of a drift; nil for none.
-func deliveryTo(s *v1alpha1.DriftStatus, destination string) *v1alpha1.DriftDelivery {
-	for i := range s.Reports {
-		if e := &s.Reports[i]; e.Destination == destination && e.Since.Equal(s.Since) {
+// deliveryTo a receiver about this occurrence of a drift; nil for none.
+func deliveryTo(s *v1alpha1.DriftStatus, receiver string) *v1alpha1.DriftDelivery {
+	for i := range s.Deliveries {
+		if e := &s.Deliveries[i]; e.Receiver == receiver && e.Since.Equal(s.Since) {
 			return e
 		}
 	}
 	return nil
 }
 
-// owed are the phases of a drift that a destination is to be sent, in their order (KR-10-14). A destination gets
+// owed are the phases of a drift that a receiver is to be sent, in their order (KR-10-14). A receiver gets
 // Resolved after Detected, and neither of an occurrence that a snooze silenced to its end (KR-10-15). One that is new gets
 // what is open.
-func owed(s *v1alpha1.DriftStatus, destination string) []v1alpha1.DriftPhase {
+func owed(s *v1alpha1.DriftStatus, receiver string) []v1alpha1.DriftPhase {
 	if s.Since == nil || s.Snoozed {
 		return nil
 	}
@@ -41,7 +41,7 @@ func owed(s *v1alpha1.DriftStatus, destination string) []v1alpha1.DriftPhase {
 	if s.Phase == v1alpha1.DriftResolved {
 		phases = append(phases, v1alpha1.DriftResolved)
 	}
-	e := deliveryTo(s, destination)
+	e := deliveryTo(s, receiver)
 	switch {
 	case s.Phase != v1alpha1.DriftDetected && s.Phase != v1alpha1.DriftResolved, e == nil && s.Phase == v1alpha1.DriftResolved:
 		return nil

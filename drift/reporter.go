@@ -71,9 +71,9 @@ type Item struct {
 type Config struct {
 	// Client reads past every cache, see Client.
 	Client client.Client
-	// Destinations to which reports are owed, by their names; empty for none.
-	Destinations []string
-	Log          logr.Logger
+	// Receivers to which reports are owed, by their names; empty for none.
+	Receivers []string
+	Log       logr.Logger
 	// Events about what changes; nil for none.
 	Events events.EventRecorder
 	// Records of drifts that begin and that are over; nil where none are kept.
@@ -83,7 +83,7 @@ type Config struct {
 	Recurred func(ctx context.Context, p parent.Ref, id string) error
 }
 
-// Reporter keeps Drift objects. The write that begins an occurrence names the destinations to which its report
+// Reporter keeps Drift objects. The write that begins an occurrence names the receivers to which its report
 // is owed, so that the Deliverer sends it whatever happens to this process (KR-10-14). It is safe for concurrent use.
 type Reporter struct {
 	Config
@@ -252,7 +252,7 @@ func (r *Reporter) began(d *v1alpha1.Drift, p *parent.State, logged bool) {
 
 // begun is the status of an occurrence since a time.
 func (r *Reporter) begun(since *metav1.Time) v1alpha1.DriftStatus {
-	return v1alpha1.DriftStatus{Phase: v1alpha1.DriftDetected, Since: since, Reports: owing(r.Destinations, since)}
+	return v1alpha1.DriftStatus{Phase: v1alpha1.DriftDetected, Since: since, Deliveries: owing(r.Receivers, since)}
 }
 
 // maxRequesters of a deletion that are recorded.

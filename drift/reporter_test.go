@@ -36,7 +36,7 @@ func driftClient(t *testing.T, funcs interceptor.Funcs, drifts ...client.Object)
 	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
-	return fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.Drift{}).
+	return fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.Drift{}, &v1alpha1.DriftReceiver{}).
 		WithObjects(drifts...).WithInterceptorFuncs(funcs).Build()
 }
 
@@ -77,16 +77,16 @@ func newTestEndpoint(t *testing.T, codes ...int) (*testEndpoint, *Sender) {
 }
 
 // deliveriesTo a test endpoint of what the Drifts of a client owe it.
-func deliveriesTo(c client.Client, s *Sender) *destination {
-	d := &Deliverer{Drifts: c, Client: c, Log: logr.Discard(), senders: []*Sender{s},
+func deliveriesTo(c client.Client, s *Sender) *receiver {
+	d := &Deliverer{Drifts: c, Client: c, Component: v1alpha1.ManagerWebhook, Log: logr.Discard(), senders: []*Sender{s},
 		Author: func(_ context.Context, d *v1alpha1.Drift, phase v1alpha1.DriftPhase) v1alpha1.DriftReport {
 			return reportOf(d, phase)
 		}}
-	return d.destination(s)
+	return d.receiver(s)
 }
 
 // sent reports, of all that the endpoint has accepted, after one more round.
-func (e *testEndpoint) sent(t *testing.T, to *destination) []v1alpha1.DriftReport {
+func (e *testEndpoint) sent(t *testing.T, to *receiver) []v1alpha1.DriftReport {
 	t.Helper()
 	require.NoError(t, to.round(t.Context()))
 	e.mu.Lock()
@@ -136,7 +136,7 @@ func TestRecord(t *testing.T) {
 	e, sender := newTestEndpoint(t)
 	recurred := 0
 	to := deliveriesTo(c, sender)
-	r := started(t, Config{Client: c, Destinations: []string{sender.Name}, Recurred: func(context.Context, parent.Ref, string) error { recurred++; return nil }})
+	r := started(t, Config{Client: c, Receivers: []string{sender.Name}, Recurred: func(context.Context, parent.Ref, string) error { recurred++; return nil }})
 
 	i := item("a1")
 	before := *i.Report
@@ -146,11 +146,11 @@ func TestRecord(t *testing.T) {
 	assert.Equal(t, v1alpha1.DriftDetected, d.Status.Phase)
 	assert.EqualValues(t, 1, d.Status.Count)
 	assert.Equal(t, []metav1.OwnerReference{{APIVersion: "example.org/v1", Kind: "App", Name: "app", UID: "u"}}, d.OwnerReferences)
-	assert.Equal(t, owing([]string{sender.Name}, d.Status.Since), d.Status.Reports, "the write that begins it names who is to know")
+	assert.Equal(t, owing([]string{sender.Name}, d.Status.Since), d.Status.Deliveries, "the write that begins it names who is to know")
 	reports := e.sent(t, to)
 	require.Len(t, reports, 1)
 	assert.Equal(t, v1alpha1.DriftDetected, reports[0].Spec.Phase)
-	assert.Equal(t, v1alpha1.DriftDetected, get(t, c, "ns", "a1").Status.Reports[0].Phase, "the endpoint accepted it")
+	assert.Equal(t, v1alpha1.DriftDetected, get(t, c, "ns", "a1").Status.Deliveries[0].Phase, "the endpoint accepted it")
 
 	require.NoError(t, r.Record(t.Context(), item("a1")))
 	assert.EqualValues(t, 2, get(t, c, "ns", "a1").Status.Count)
@@ -200,7 +200,7 @@ func TestRecordRaces(t *testing.T) {
 	c := driftClient(t, interceptor.Funcs{SubResourcePatch: patch})
 	e, sender := newTestEndpoint(t)
 	to := deliveriesTo(c, sender)
-	r := started(t, Config{Client: c, Destinations: []string{sender.Name}})
+	r := started(t, Config{Client: c, Receivers: []string{sender.Name}})
 	seen := item("a1")
 	seen.Report.Lacks = "1 of 2 approvals"
 	require.NoError(t, r.Record(t.Context(), seen))
@@ -216,7 +216,7 @@ func TestRecordSnoozed(t *testing.T) {
 	c := driftClient(t, interceptor.Funcs{})
 	e, sender := newTestEndpoint(t)
 	to := deliveriesTo(c, sender)
-	r := started(t, Config{Client: c, Destinations: []string{sender.Name}})
+	r := started(t, Config{Client: c, Receivers: []string{sender.Name}})
 	snoozed := item("a1")
 	snoozed.Report.Snoozed = true
 	require.NoError(t, r.Record(t.Context(), snoozed))
@@ -246,7 +246,7 @@ func TestResolveSnoozed(t *testing.T) {
 	c := driftClient(t, interceptor.Funcs{})
 	e, sender := newTestEndpoint(t)
 	to := deliveriesTo(c, sender)
-	r := started(t, Config{Client: c, Destinations: []string{sender.Name}})
+	r := started(t, Config{Client: c, Receivers: []string{sender.Name}})
 	snoozed := item("a1")
 	snoozed.Report.Snoozed = true
 	require.NoError(t, r.Record(t.Context(), snoozed))
@@ -457,7 +457,7 @@ func TestHandleRetries(t *testing.T) {
 				}
 				e, sender := newTestEndpoint(t)
 				to := deliveriesTo(c, sender)
-				r := started(t, Config{Client: c, Destinations: []string{sender.Name},
+				r := started(t, Config{Client: c, Receivers: []string{sender.Name},
 					Recurred: func(context.Context, parent.Ref, string) error { return fails("recurred") }})
 				mu.Lock()
 				failures = 1

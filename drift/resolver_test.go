@@ -250,7 +250,7 @@ func TestResolverCompletes(t *testing.T) {
 	app := &parent.State{Ref: parent.Ref{Name: "app"}}
 	r := testResolver(t, c, memoryObjects{"app": app, "child": {Ref: parent.Ref{Name: "child"}}}, logr.Discard())
 	to := deliveriesTo(c, sender)
-	r.Reporter = started(t, Config{Client: c, Destinations: []string{sender.Name}, Recurred: func(_ context.Context, _ parent.Ref, id string) error {
+	r.Reporter = started(t, Config{Client: c, Receivers: []string{sender.Name}, Recurred: func(_ context.Context, _ parent.Ref, id string) error {
 		recurred = append(recurred, id)
 		return nil
 	}})

@@ -119,7 +119,7 @@ func (r *restorer) over(ctx context.Context, d *v1alpha1.Drift) (bool, error) {
 	return false, nil
 }
 
-// restore a Drift that was deleted although it is not over (KR-13-67). What its destinations know of it stays. Where it occurred again
+// restore a Drift that was deleted although it is not over (KR-13-67). What its receivers know of it stays. Where it occurred again
 // meanwhile, what was recorded then counts.
 func (r *restorer) restore(ctx context.Context, lost *v1alpha1.Drift) error {
 	d := &v1alpha1.Drift{Spec: *lost.Spec.DeepCopy()}

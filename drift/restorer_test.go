@@ -89,7 +89,7 @@ func TestRestorer(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			assert.Equal(t, d.Status, got.Status, "what its destinations know of it stays, too")
+			assert.Equal(t, d.Status, got.Status, "what its receivers know of it stays, too")
 			m.OnAdd(got, false)
 			m.OnUpdate(nil, resolvedDrift(got))
 			assert.Nil(t, m.Held(update("u")), "until it is over")

@@ -107,7 +107,7 @@ func Trim(o any) (any, error) {
 		},
 		Spec: v1alpha1.DriftSpec{ID: d.Name, Digest: d.Spec.Digest, Relation: d.Spec.Relation, Operation: d.Spec.Operation},
 		Status: v1alpha1.DriftStatus{Phase: d.Status.Phase, LastSeen: d.Status.LastSeen,
-			Since: d.Status.Since, Snoozed: d.Status.Snoozed, Reports: d.Status.Reports},
+			Since: d.Status.Since, Snoozed: d.Status.Snoozed, Deliveries: d.Status.Deliveries},
 	}, nil
 }
 

@@ -44,20 +44,20 @@ func (e Endpoints) Check() error {
 const (
 	// defaultTimeout of one attempt. Attempts are repeated: one that hangs must end.
 	defaultTimeout = 5 * time.Second
-	// maxAnswer is how much of a destination's answer is read, in bytes, so that its connection can be
+	// maxAnswer is how much of a receiver's answer is read, in bytes, so that its connection can be
 	// used again.
 	maxAnswer = 64 << 10
 )
 
-// Sender posts DriftReports to one destination.
+// Sender posts DriftReports to one receiver.
 type Sender struct {
-	// Name of the destination: its host, and a hash of the URL.
+	// Name of the receiver: its host, and a hash of the URL.
 	Name   string
 	url    string
 	client *http.Client
 }
 
-// refusedError is an answer of a destination that does not want a report, while it may want others.
+// refusedError is an answer of a receiver that does not want a report, while it may want others.
 type refusedError struct{ status string }
 
 func (e *refusedError) Error() string { return "it answered " + e.status }
@@ -100,7 +100,7 @@ func Names(senders []*Sender) []string {
 	return out
 }
 
-// nameOf a destination: a URL may have a secret in its path, as those of chat systems do, and names are in objects and metrics.
+// nameOf a receiver: a URL may have a secret in its path, as those of chat systems do, and names are in objects and metrics.
 func nameOf(u string) string {
 	host := ""
 	if p, err := url.Parse(u); err == nil {
@@ -126,7 +126,7 @@ func roots(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// Send a report once. An answer other than 2xx is an error; one of a destination that refuses this report, a refusedError.
+// Send a report once. An answer other than 2xx is an error; one of a receiver that refuses this report, a refusedError.
 // The error does not have the URL.
 func (s *Sender) Send(ctx context.Context, r v1alpha1.DriftReport) error {
 	raw, err := json.Marshal(r)

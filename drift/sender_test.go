@@ -66,7 +66,7 @@ func TestRedirect(t *testing.T) {
 	assert.False(t, asked, "the redirection is followed")
 }
 
-// TestNames: a destination is named by its host and a hash, since its URL may be a secret.
+// TestNames: a receiver is named by its host and a hash, since its URL may be a secret.
 func TestNames(t *testing.T) {
 	one, other := "https://hooks.example.org/T0/secret", "https://hooks.example.org/T1/secret"
 	senders, err := NewSenders(Endpoints{URLs: []string{one, other, one}})

@@ -96,7 +96,7 @@ func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster
 		return nil, err
 	}
 	reporter, err := drift.NewReporter(drift.Config{
-		Client: direct, Destinations: drift.Names(senders), Log: o.Log.WithName("notify"), Records: o.Records,
+		Client: direct, Receivers: drift.Names(senders), Log: o.Log.WithName("notify"), Records: o.Records,
 		Events:   mgr.GetEventRecorder(v1alpha1.ManagerGate),
 		Recurred: drift.ForgetUsedApprovals(c, v1alpha1.ManagerGate),
 	})

@@ -113,8 +113,9 @@ func common() []rbacv1.PolicyRule {
 		rbacRule("", []string{"namespaces"}, observe...),
 		rbacRule("apiextensions.k8s.io", []string{"customresourcedefinitions"}, read...),
 		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceDrifts}, "get", "list", "watch", "create", "patch"),
-		rbacRule(v1alpha1.Group, []string{"drifts/status"}, "patch"),
-		rbacRule("", []string{"events"}, "create"), // of the election of a leader
+		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceDrifts + "/status", v1alpha1.ResourceDriftReceivers + "/status"}, "patch"),
+		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceDriftReceivers}, "get", "list", "create", "delete"), // whether reports arrive
+		rbacRule("", []string{"events"}, "create"),                                                             // of the election of a leader
 		rbacRule("events.k8s.io", []string{"events"}, "create", "patch"),
 	}
 }

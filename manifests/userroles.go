@@ -21,7 +21,7 @@ const (
 // the role view of Kubernetes: Drifts have values of objects that a user of view may not read.
 func viewerRole() *rbacv1.ClusterRole {
 	r := clusterRole(RoleViewer, []rbacv1.PolicyRule{
-		rbacRule(v1alpha1.Group, append(v1alpha1.PolicyResources(), v1alpha1.ResourceKausalities, v1alpha1.ResourceDrifts,
+		rbacRule(v1alpha1.Group, append(v1alpha1.PolicyResources(), v1alpha1.ResourceKausalities, v1alpha1.ResourceDrifts, v1alpha1.ResourceDriftReceivers,
 			v1alpha1.ResourceRollouts, v1alpha1.ResourceClusterRollouts, v1alpha1.ResourceRolloutBatches), read...),
 		rbacRule("apiextensions.k8s.io", []string{"customresourcedefinitions"}, "get", "list"),                       // roles of kinds
 		rbacRule("apiextensions.crossplane.io", []string{"compositeresourcedefinitions"}, "get", "list"),             // what the function holds

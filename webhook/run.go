@@ -256,7 +256,7 @@ func (o Options) reporter(mgr manager.Manager, c *cluster.Cluster, senders []*dr
 		return nil, err
 	}
 	return drift.NewReporter(drift.Config{
-		Client: direct, Destinations: drift.Names(senders), Log: o.Log.WithName("drift"), Records: o.Records,
+		Client: direct, Receivers: drift.Names(senders), Log: o.Log.WithName("drift"), Records: o.Records,
 		Events:   mgr.GetEventRecorder(v1alpha1.ManagerWebhook),
 		Recurred: drift.ForgetUsedApprovals(c, v1alpha1.ManagerWebhook),
 	})

@@ -99,29 +99,15 @@ type DriftSpec struct {
 	SuggestedApproval string `json:"suggestedApproval,omitempty"`
 }
 
-// ConditionReported is the type of a Drift's condition: every destination has accepted
-// the report of its phase.
-const ConditionReported = "Reported"
-
-// Reasons of ConditionReported.
-const (
-	// ReasonDelivered: all of them have.
-	ReasonDelivered = "Delivered"
-	// ReasonDeliveryPending: some have not been sent it yet.
-	ReasonDeliveryPending = "DeliveryPending"
-	// ReasonDeliveryFailed: the last attempt of some failed. It is repeated.
-	ReasonDeliveryFailed = "DeliveryFailed"
-)
-
-// DriftDelivery is what a destination of DriftReports knows of a drift.
+// DriftDelivery is what a receiver of DriftReports knows of a drift.
 type DriftDelivery struct {
-	// Destination is the host of --drift-webhook-url and the first 8 hex digits of the
+	// Receiver is the host of --drift-webhook-url and the first 8 hex digits of the
 	// SHA-256 of the URL, which may be a secret.
-	Destination string `json:"destination"`
+	Receiver string `json:"receiver"`
 	// Since is the occurrence that it is about, as status.since has it.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
-	// Phase that the destination accepted last; empty for none of this occurrence.
+	// Phase that the receiver accepted last; empty for none of this occurrence.
 	// +optional
 	Phase DriftPhase `json:"phase,omitempty"`
 	// ReportedAt is when it accepted that.
@@ -133,6 +119,9 @@ type DriftDelivery struct {
 	// LastAttempt that failed.
 	// +optional
 	LastAttempt *metav1.Time `json:"lastAttempt,omitempty"`
+	// NextAttempt is not before this time.
+	// +optional
+	NextAttempt *metav1.Time `json:"nextAttempt,omitempty"`
 	// Message is why the report of the next phase could not be delivered; empty for no
 	// failure.
 	// +optional
@@ -187,21 +176,16 @@ type DriftStatus struct {
 	// another one: the garbage collector, the namespace controller or Crossplane. The gate repeats it once it is allowed. Empty for none.
 	// +optional
 	RepeatFor string `json:"repeatFor,omitempty"`
-	// Reports are what the destinations of DriftReports know of it, one entry for each.
+	// Deliveries are what the receivers of DriftReports know of it, one entry for each.
 	// +optional
 	// +listType=map
-	// +listMapKey=destination
+	// +listMapKey=receiver
 	// +kubebuilder:validation:MaxItems=32
-	Reports []DriftDelivery `json:"reports,omitempty"`
-	// Snoozed: no destination knows of this occurrence, which the parent's snooze has
+	Deliveries []DriftDelivery `json:"deliveries,omitempty"`
+	// Snoozed: no receiver knows of this occurrence, which the parent's snooze has
 	// silenced. It is reported if it is open when the snooze ends.
 	// +optional
 	Snoozed bool `json:"snoozed,omitempty"`
-	// Conditions: Reported is whether every destination has accepted the report of this phase.
-	// +optional
-	// +listType=map
-	// +listMapKey=type
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // Drift is one open refusal or external drift. Its name is the report id, so
@@ -217,7 +201,6 @@ type DriftStatus struct {
 // +kubebuilder:printcolumn:name="Child",type=string,JSONPath=`.spec.child.name`
 // +kubebuilder:printcolumn:name="Count",type=integer,JSONPath=`.status.count`
 // +kubebuilder:printcolumn:name="Cause",type=string,JSONPath=`.spec.cause`,priority=1
-// +kubebuilder:printcolumn:name="Reported",type=string,JSONPath=`.status.conditions[?(@.type=="Reported")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.since`
 type Drift struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -9,10 +9,11 @@ import (
 // Group is the API group of all Kausality types and annotations.
 const Group = "kausality.io"
 
-// Resources of the Kausality policies, and of the changes that were refused.
+// Resources of the Kausality policies, of the changes that were refused, and of where these are reported to.
 const (
-	ResourceKausalities = "kausalities"
-	ResourceDrifts      = "drifts"
+	ResourceKausalities    = "kausalities"
+	ResourceDrifts         = "drifts"
+	ResourceDriftReceivers = "driftreceivers"
 )
 
 // Resources of the policies whose paths and expressions are compiled (KR-05-54).
@@ -49,7 +50,7 @@ var (
 )
 
 func addKnownTypes(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &Drift{}, &DriftList{}, &Kausality{}, &KausalityList{},
+	s.AddKnownTypes(GroupVersion, &Drift{}, &DriftList{}, &DriftReceiver{}, &DriftReceiverList{}, &Kausality{}, &KausalityList{},
 		&AllowancePolicy{}, &AllowancePolicyList{}, &UpgradeAllowance{}, &UpgradeAllowanceList{},
 		&ApprovalPolicy{}, &ApprovalPolicyList{}, &ClusterApprovalPolicy{}, &ClusterApprovalPolicyList{},
 		&ApprovalRule{}, &ApprovalRuleList{},

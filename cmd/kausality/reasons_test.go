@@ -109,14 +109,14 @@ func TestReasons(t *testing.T) {
 	conditions := slices.Concat(words(t, "api/v1alpha1/kausality.go", constants("", "KausalityReason")),
 		words(t, "api/v1alpha1/policy_types.go", constants("", "ReasonCompile")),
 		words(t, "api/v1alpha1/policy_types.go", constants("", "ReasonEffective")), words(t, "api/v1alpha1/policy_types.go", constants("", "ReasonWithout")),
-		words(t, "api/v1alpha1/drift.go", constants("", "ReasonDeliver")),
+		words(t, "api/v1alpha1/driftreceiver_types.go", constants("", "ReasonDeliver")),
 		words(t, "api/v1alpha1/conditions.go", constants("", "ConditionReason")))
 	for name, tc := range map[string]struct {
 		section string
 		column  int
 		source  []string
 	}{
-		"Events": {section: "Events", column: 1, source: slices.Concat(words(t, "gate/*.go", events), words(t, "drift/deliverer.go", events),
+		"Events": {section: "Events", column: 1, source: slices.Concat(words(t, "gate/*.go", events), words(t, "drift/receiver.go", events),
 			words(t, "drift/glass.go", events),
 			words(t, "rollout/events.go", events))},
 		"Decisions":  {section: "Reasons of decisions", column: 1, source: words(t, "admission/outcome/decision.go", constants("Reason", "Reason"))},

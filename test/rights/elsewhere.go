@@ -22,6 +22,12 @@ var Elsewhere = map[string]string{
 	"webhook: patch drifts.kausality.io":       delivery,
 	"webhook: delete drifts.kausality.io":      delivery,
 
+	"webhook: get driftreceivers.kausality.io":          delivery,
+	"webhook: list driftreceivers.kausality.io":         delivery,
+	"webhook: create driftreceivers.kausality.io":       delivery,
+	"webhook: delete driftreceivers.kausality.io":       delivery,
+	"webhook: patch driftreceivers/status.kausality.io": delivery,
+
 	"webhook: get pods.":                                   upgrades,
 	"webhook: get upgradeallowances.kausality.io":          upgrades,
 	"webhook: patch upgradeallowances/status.kausality.io": upgrades,
@@ -47,6 +53,12 @@ var Unplayed = map[string]string{
 	"webhook: patch events.events.k8s.io": countsEvents,
 	"gate: patch drifts.kausality.io": "Reporter.createOrGet of package drift, for external drift that occurs again after another intent; " +
 		delivery + " shows the same code in the webhook",
+	"gate: get driftreceivers.kausality.io":          sendsExternal,
+	"gate: create driftreceivers.kausality.io":       sendsExternal,
+	"gate: delete driftreceivers.kausality.io":       sendsExternal,
+	"gate: patch driftreceivers/status.kausality.io": sendsExternal,
 }
+
+const sendsExternal = "receiver.show of package drift, for reports of external drift; " + delivery + " shows the same code in the webhook"
 
 const countsEvents = "recordToSink of k8s.io/client-go/tools/events, for the same event about the same version of an object"

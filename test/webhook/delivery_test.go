@@ -37,10 +37,8 @@ func TestDelivery(t *testing.T) {
 	s := newFixture(t, f, "delivery")
 	s.settled("over", "open", "silenced", "snoozed", "late")
 	over, open := s.eightRefusals("over"), s.eightRefusals("open")
-	for _, id := range []string{over, open} {
-		s.awaitFailed(id, receiver.url)
-	}
-	s.failedEvent(over)
+	s.awaitFailed(receiver.url, over, open)
+	s.receivedEvent("ReportFailed")
 	s.snooze(time.Now().Add(time.Hour))
 	silenced, snoozed := s.eightRefusals("silenced"), s.eightRefusals("snoozed")
 	for _, id := range []string{silenced, snoozed} {
@@ -72,7 +70,9 @@ func TestDelivery(t *testing.T) {
 	if r.Spec.Cluster != "test" || r.Spec.Child.Name != "open" || r.Spec.Parent.Intent == nil || r.Spec.Parent.Intent.User != hans {
 		t.Errorf("the report has %+v", r.Spec)
 	}
-	s.awaitDrift(open, "to show that it is delivered", func(d *unstructured.Unstructured) bool { return reportedReason(d) == v1alpha1.ReasonDelivered })
+	s.awaitDrift(open, "to show that it is delivered", func(d *unstructured.Unstructured) bool { return fmt.Sprint(delivery(d)["phase"]) == "Detected" })
+	s.awaitReceiver(v1alpha1.ReasonDelivered)
+	s.receivedEvent("ReportDelivered")
 
 	// The snooze ends without another attempt of the controller.
 	if n := len(receiver.reports(t, snoozed, v1alpha1.DriftDetected)); n > 0 {
@@ -143,16 +143,15 @@ func field(d *unstructured.Unstructured, name string) any {
 	return status[name]
 }
 
-// reportedReason is that of the condition Reported; "" for none.
-func reportedReason(d *unstructured.Unstructured) string {
-	conditions, _ := field(d, "conditions").([]any)
-	for _, c := range conditions {
-		if m, ok := c.(map[string]any); ok && m["type"] == v1alpha1.ConditionReported {
-			reason, _ := m["reason"].(string)
-			return reason
+// delivery is the first entry of the deliveries of a Drift.
+func delivery(d *unstructured.Unstructured) map[string]any {
+	list, _ := field(d, "deliveries").([]any)
+	for _, one := range list {
+		if m, ok := one.(map[string]any); ok {
+			return m
 		}
 	}
-	return ""
+	return nil
 }
 
 // awaitDrift in a state.
@@ -167,30 +166,63 @@ func (s *fixture) awaitDrift(id, what string, is func(*unstructured.Unstructured
 	})
 }
 
-// awaitFailed until a Drift shows which destination does not get its report, without the URL.
-func (s *fixture) awaitFailed(id, url string) {
+// awaitFailed until the DriftReceiver shows that reports do not arrive, without the URL, and one of the Drifts that wait has the failure.
+func (s *fixture) awaitFailed(url string, ids ...string) {
 	s.t.Helper()
-	s.awaitDrift(id, "to show that its report is not delivered", func(d *unstructured.Unstructured) bool {
-		return reportedReason(d) == v1alpha1.ReasonDeliveryFailed && strings.Contains(fmt.Sprint(d.Object["status"]), strings.TrimPrefix(url, "https://"))
+	status := s.awaitReceiver(v1alpha1.ReasonDeliveryFailed)
+	if text := fmt.Sprint(status); strings.Contains(text, url) || !strings.Contains(text, "connection refused") {
+		s.t.Errorf("the DriftReceiver has %s", text)
+	}
+	wait.For(s.t, "a Drift to have the failure", wait.Patience, func(ctx context.Context) error {
+		for _, id := range ids {
+			d, err := s.hans.Resource(drifts).Namespace(s.ns).Get(ctx, id, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if e := delivery(d); e["message"] != nil && e["nextAttempt"] != nil {
+				return nil
+			}
+		}
+		return fmt.Errorf("none of %v has", ids)
 	})
 }
 
-// failedEvent of a Drift.
-func (s *fixture) failedEvent(ids ...string) {
+// awaitReceiver until the DriftReceiver of the webhook has a reason; its status is returned.
+func (s *fixture) awaitReceiver(reason string) (status any) {
 	s.t.Helper()
-	wait.For(s.t, "an event ReportFailed", wait.Patience, func(ctx context.Context) error {
-		list, err := s.hans.Resource(events).Namespace(s.ns).List(ctx, metav1.ListOptions{})
-		if kerrors.IsForbidden(err) {
-			s.t.Fatal(err)
+	wait.For(s.t, "the DriftReceiver to have reason "+reason, wait.Patience, func(ctx context.Context) error {
+		list, err := s.hans.Resource(driftReceivers).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
 		}
+		if len(list.Items) != 1 {
+			return fmt.Errorf("there are %d", len(list.Items))
+		}
+		status = list.Items[0].Object["status"]
+		conditions, _, _ := unstructured.NestedSlice(list.Items[0].Object, "status", "conditions")
+		for _, c := range conditions {
+			if m, ok := c.(map[string]any); ok && m["reason"] == reason {
+				return nil
+			}
+		}
+		return fmt.Errorf("it has %v", status)
+	})
+	return status
+}
+
+// receivedEvent of the DriftReceiver, which has no Namespace.
+func (s *fixture) receivedEvent(reason string) {
+	s.t.Helper()
+	wait.For(s.t, "an event "+reason, wait.Patience, func(ctx context.Context) error {
+		list, err := s.hans.Resource(events).Namespace(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
 		for _, e := range list.Items {
-			if e.Object["reason"] == "ReportFailed" {
+			if kind, _, _ := unstructured.NestedString(e.Object, "regarding", "kind"); kind == "DriftReceiver" && e.Object["reason"] == reason {
 				return nil
 			}
 		}
-		return fmt.Errorf("there are %d events about other things than %v", len(list.Items), ids)
+		return fmt.Errorf("there are %d others", len(list.Items))
 	})
 }

@@ -33,6 +33,7 @@ var (
 	namespaces            = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	secrets               = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 	drifts                = schema.GroupVersionResource{Group: "kausality.io", Version: "v1alpha1", Resource: "drifts"}
+	driftReceivers        = schema.GroupVersionResource{Group: "kausality.io", Version: "v1alpha1", Resource: "driftreceivers"}
 	webhookConfigurations = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}
 )
 
