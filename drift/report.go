@@ -28,7 +28,7 @@ const (
 	HomeNamespace = identity.HomeNamespace
 	// maxObject is the size of the largest object in a report, in bytes.
 	maxObject = 256 << 10
-	// maxGroups of a user are recorded, maxLabels of a parent are sent.
+	// maxGroups of a user are recorded, maxLabels of an object are sent.
 	maxGroups = 16
 	maxLabels = 32
 )
@@ -125,6 +125,11 @@ func (a *Author) Write(ctx context.Context, d *v1alpha1.Drift, phase v1alpha1.Dr
 	if p, err := a.Objects.Look(ctx, ref); err == nil {
 		a.describe(&s.Parent, p.State)
 	}
+	if c := identity.Ref(d.Spec.Child); c.Name != "" {
+		if o, err := a.Objects.Look(ctx, c); err == nil {
+			s.Child.Labels = labelsOf(o.State)
+		}
+	}
 	s.Commands = commandsOf(d, ref, a.Kind)
 	for _, l := range a.Links {
 		name, to, _ := strings.Cut(l, "=")
@@ -151,21 +156,28 @@ func (a *Author) describe(out *v1alpha1.ReportParent, p *parent.State) {
 	}
 	out.ObservedGeneration, out.ControllerManager = p.ObservedGeneration, p.Manager
 	out.LifecyclePhase = lifecyclePhases[p.Phase(p.SettledGeneration() > 0, conditions...)]
-	for _, k := range slices.Sorted(maps.Keys(p.Labels)) {
-		if len(out.Labels) == maxLabels {
-			break
-		}
-		if out.Labels == nil {
-			out.Labels = map[string]string{}
-		}
-		out.Labels[k] = p.Labels[k]
-	}
+	out.Labels = labelsOf(p)
 	intent, _ := trace.Intent(p)
 	out.Intent = &v1alpha1.ReportIntent{User: intent.User, Generation: intent.Generation, Labels: intent.Labels}
 	if !intent.Timestamp.IsZero() {
 		at := intent.Timestamp
 		out.Intent.At = &at
 	}
+}
+
+// labelsOf an object, of which the first maxLabels are sent; nil for none.
+func labelsOf(s *parent.State) map[string]string {
+	var out map[string]string
+	for _, k := range slices.Sorted(maps.Keys(s.Labels)) {
+		if len(out) == maxLabels {
+			break
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[k] = s.Labels[k]
+	}
+	return out
 }
 
 // commandsOf who decides about a drift below a parent.

@@ -34,7 +34,7 @@ func reportedDrift() *v1alpha1.Drift {
 // testAuthor writes about the parent "app" and a ConfigMap.
 func testAuthor(o ReportOptions, p *parent.State, conditions ...string) *Author {
 	return &Author{
-		ReportOptions: o, Objects: memoryObjects{"app": p}, Kind: func(schema.GroupVersionKind) identity.Kind { return identity.Kind{} },
+		ReportOptions: o, Objects: memoryObjects{"app": p, "child": {Labels: map[string]string{"tier": "gold"}}}, Kind: func(schema.GroupVersionKind) identity.Kind { return identity.Kind{} },
 		Content: func(context.Context, parent.Ref) (map[string]any, error) {
 			return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "child", "managedFields": []any{}},
 				"data": map[string]any{"a": "1", "password": "hunter2"}}, nil
@@ -73,6 +73,7 @@ func TestReport(t *testing.T) {
 	assert.Equal(t, "app-controller", got.Parent.ControllerManager)
 	assert.Equal(t, "Initialized", got.Parent.LifecyclePhase)
 	assert.Equal(t, map[string]string{"team": "shop"}, got.Parent.Labels)
+	assert.Equal(t, map[string]string{"tier": "gold"}, got.Child.Labels)
 	if assert.NotNil(t, got.Parent.Intent) {
 		assert.Equal(t, "hans", got.Parent.Intent.User)
 		assert.Equal(t, map[string]string{"ticket": "SHOP-17"}, got.Parent.Intent.Labels)

@@ -1,13 +1,26 @@
 package drift
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/pem"
 	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -46,24 +59,106 @@ func TestSend(t *testing.T) {
 	}
 }
 
-// TestRedirect: a report goes to the host that was configured, and a page for signing in accepts none.
-func TestRedirect(t *testing.T) {
-	asked := false
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/login" {
-			asked = true
-			return
+// hostile receivers, by the path: each ends in bounded time and memory.
+func hostile(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/redirects":
+		http.Redirect(w, r, "/accepts", http.StatusFound)
+	case "/hangs":
+		<-r.Context().Done()
+	case "/trickles":
+		w.WriteHeader(http.StatusOK)
+		for r.Context().Err() == nil {
+			_, _ = w.Write([]byte("."))
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(10 * time.Millisecond)
 		}
-		http.Redirect(w, r, "/login", http.StatusFound)
+	case "/floods":
+		_, _ = w.Write(make([]byte, 10<<20))
+	}
+}
+
+// certificateUntil a time, of the loopback address and no authority.
+func certificateUntil(t *testing.T, end time.Time) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: end.Add(-time.Hour), NotAfter: end, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}
+}
+
+// TestHostileReceivers: a report goes to the host that was configured alone, and an attempt ends soon, whatever answers.
+func TestHostileReceivers(t *testing.T) {
+	start := func(certificate *tls.Certificate) (url, ca string) {
+		server := httptest.NewUnstartedServer(http.HandlerFunc(hostile))
+		if certificate != nil {
+			server.TLS = &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS12}
+		}
+		server.StartTLS()
+		t.Cleanup(server.CloseClientConnections)
+		raw := server.Certificate().Raw
+		if certificate != nil {
+			raw = certificate.Certificate[0]
+		}
+		ca = filepath.Join(t.TempDir(), "ca.crt")
+		require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}), 0o600))
+		return server.URL, ca
+	}
+	url, ca := start(nil)
+	old := certificateUntil(t, time.Now().Add(-time.Minute))
+	expired, expiredCA := start(&old)
+	for name, tc := range map[string]struct{ url, ca, want string }{
+		"Accepts":   {url: url + "/accepts", ca: ca},
+		"Redirects": {url: url + "/redirects", ca: ca, want: "it answered 302 Found"},
+		"Hangs":     {url: url + "/hangs", ca: ca, want: "it did not answer within 300ms"},
+		"Trickles":  {url: url + "/trickles", ca: ca, want: "it did not answer within 300ms"},
+		"Floods":    {url: url + "/floods", ca: ca},
+		"Expired":   {url: expired + "/accepts", ca: expiredCA, want: "certificate has expired"},
+		"Untrusted": {url: url + "/accepts", ca: expiredCA, want: "certificate signed by unknown authority"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			senders, err := NewSenders(Endpoints{URLs: []string{tc.url}, CAFile: tc.ca, Timeout: 300 * time.Millisecond})
+			require.NoError(t, err)
+			begin := time.Now()
+			err = senders[0].Send(t.Context(), v1alpha1.DriftReport{})
+			assert.Less(t, time.Since(begin), 5*time.Second)
+			if tc.want == "" {
+				assert.NoError(t, err)
+				return
+			}
+			assert.ErrorContains(t, err, tc.want)
+		})
+	}
+}
+
+// TestSignedReport: a report is sent with the credentials and the signature of its receiver.
+func TestSignedReport(t *testing.T) {
+	var got *http.Request
+	var body []byte
+	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		got = r
+		body, _ = io.ReadAll(r.Body)
 	}))
 	defer server.Close()
 	dir := t.TempDir()
-	ca := filepath.Join(dir, "ca.crt")
-	require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
-	senders, err := NewSenders(Endpoints{URLs: []string{server.URL}, CAFile: ca})
+	write := func(name, text string) string {
+		name = filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+		return name
+	}
+	const key = "a key of thirty-two bytes or so!"
+	ca := write("ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+	options := ",token-file=" + write("token", "t0ken") + ",hmac-key-file=" + write("key", key) + ",ca-file=" + ca
+	senders, err := NewSenders(Endpoints{URLs: []string{server.URL + "/T0" + options}})
 	require.NoError(t, err)
-	require.EqualError(t, senders[0].Send(t.Context(), v1alpha1.DriftReport{}), "it answered 302 Found")
-	assert.False(t, asked, "the redirection is followed")
+	require.NoError(t, senders[0].Send(t.Context(), v1alpha1.DriftReport{Spec: v1alpha1.DriftReportSpec{ReportID: "a-1-detected"}}))
+	assert.Equal(t, "/T0", got.URL.Path)
+	assert.Equal(t, "Bearer t0ken", got.Header.Get("Authorization"))
+	h := hmac.New(sha256.New, []byte(key))
+	fmt.Fprintf(h, "a-1-detected.%s.%s", got.Header.Get("Webhook-Timestamp"), body)
+	assert.Equal(t, "v1,"+base64.StdEncoding.EncodeToString(h.Sum(nil)), got.Header.Get("Webhook-Signature"))
 }
 
 // TestNames: a receiver is named by its host and a hash, since its URL may be a secret.
@@ -96,7 +191,9 @@ func TestNewSenders(t *testing.T) {
 		"PlainHTTP": {endpoints: Endpoints{URLs: []string{"http://a/drift"}}, want: "--drift-webhook-url"},
 		"NoHost":    {endpoints: Endpoints{URLs: []string{"https:///drift"}}, want: "--drift-webhook-url"},
 		"NoFile":    {endpoints: Endpoints{CAFile: filepath.Join(dir, "none")}, want: "--drift-webhook-ca-file"},
-		"NoPEM":     {endpoints: Endpoints{CAFile: empty}, want: "holds no PEM certificate"},
+		"NoPEM":     {endpoints: Endpoints{CAFile: empty}, want: "has no certificate"},
+		"Option":    {endpoints: Endpoints{URLs: []string{"https://a/secret,tokenfile=a"}}, want: `--drift-webhook-url, number 1: option "tokenfile" is unknown`},
+		"Files":     {endpoints: Endpoints{URLs: []string{"https://a/secret,username=a"}}, want: "username and password-file belong together"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -106,6 +203,7 @@ func TestNewSenders(t *testing.T) {
 				return
 			}
 			assert.ErrorContains(t, err, tc.want)
+			assert.NotContains(t, err.Error(), "secret", "a URL may be one")
 		})
 	}
 }

@@ -236,6 +236,8 @@ type DriftReportSpec struct {
 	// ReportID is the same each time that this phase of this occurrence is sent: a receiver
 	// that has seen it drops the report. Header Idempotency-Key has it as well.
 	ReportID string `json:"reportID"`
+	// Test: kausality notify test sent it, and it is about no drift.
+	Test bool `json:"test,omitempty"`
 	// Phase is Detected, BrokenGlass or Resolved.
 	Phase DriftPhase `json:"phase"`
 	// Relation is ControllerChild for a change of the child object, External for a change
@@ -333,6 +335,8 @@ type ReportIntent struct {
 // ReportChild is the child of a report.
 type ReportChild struct {
 	ObjectReference `json:",inline"`
+	// Labels of the child, at most 32.
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // ReportRequest is the request behind a report.

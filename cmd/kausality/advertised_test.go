@@ -44,7 +44,8 @@ func TestAdvertisedValues(t *testing.T) {
 			"day": {}, // it is compared with the time
 			"record-sink": {"cloudevents=https://a.example.org", "otlp=https://a.example.org", "nats=tls://a.example.org",
 				"otlp=https://a.example.org,token-file=" + list + ",ca-file=" + ca},
-			"resources": {"deployments.apps", "configmaps", "*.example.org"},
+			"drift-webhook-url": {"https://hooks.example.org/kausality", "https://hooks.example.org/kausality,token-file=" + list},
+			"resources":         {"deployments.apps", "configmaps", "*.example.org"},
 		},
 		FreeText: []string{
 			"controller-namespaces",

@@ -81,10 +81,7 @@ func (f *processFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.Var((*claimsKey)(&f.ClaimsKey), "claims-key", "NAMESPACE/NAME of the Secret with the key by which webhook and gate recognize the votes and used approvals "+
 		"that they recorded; others do not count. Without it all count.")
-	fl.StringArrayVar(&f.endpoints.URLs, "drift-webhook-url", nil, "HTTPS URL to post DriftReports to; repeatable.")
-	fl.StringVar(&f.endpoints.CAFile, "drift-webhook-ca-file", "", "PEM certificates to trust for --drift-webhook-url.")
-	fl.DurationVar(&f.endpoints.Timeout, "drift-webhook-timeout", 5*time.Second, "Time for one attempt to post a DriftReport.")
-	fl.StringVar(&f.reports.Cluster, "cluster-name", "", "Name of this cluster in DriftReports and records.")
+	addEndpoints(fl, &f.endpoints, &f.reports)
 	fl.StringArrayVar(&f.reports.Links, "drift-webhook-link", nil,
 		"NAME=URL of a link in each DriftReport; {cluster}, {namespace}, {kind}, {name} and {id} in it are replaced; repeatable.")
 	fl.BoolVar(&f.reports.Objects, "drift-webhook-objects", false, "Add the whole child, without what is secret, to each DriftReport.")
@@ -96,6 +93,15 @@ func (f *processFlags) add(cmd *cobra.Command) {
 	f.records.add(fl)
 	closed := choice.One(&f.closeTo, closedObserve, closedObserve, closedLateInitialize)
 	fl.Var(closed, "gate-closed", "managementPolicies of a closed gate: "+closed.List()+".")
+}
+
+// addEndpoints adds the flags of where DriftReports are sent to, and from.
+func addEndpoints(fl *pflag.FlagSet, e *drift.Endpoints, r *drift.ReportOptions) {
+	fl.StringArrayVar(&e.URLs, "drift-webhook-url", nil, "HTTPS URL to post DriftReports to, with options as in ,token-file=PATH: token-file, username and "+
+		"password-file, hmac-key-file, ca-file, cert-file and key-file; repeatable.")
+	fl.StringVar(&e.CAFile, "drift-webhook-ca-file", "", "PEM certificates to trust for each --drift-webhook-url without ca-file.")
+	fl.DurationVar(&e.Timeout, "drift-webhook-timeout", 5*time.Second, "Time for one attempt to post a DriftReport.")
+	fl.StringVar(&r.Cluster, "cluster-name", "", "Name of this cluster in DriftReports and records.")
 }
 
 // Values of --on-pending-drift and --gate-closed.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -13,20 +14,86 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/docs"
+	"github.com/kausality-io/function-kausality/drift"
 )
 
 // maxReport bounds a report, in bytes.
 const maxReport = 2 << 20
 
-// notifyCommand groups the backends that receive DriftReports.
+// notifyCommand groups what has to do with receivers of DriftReports.
 func notifyCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "notify", Short: "Run a backend that receives DriftReports.", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		return usageError{fmt.Errorf("name a backend; see %s --help", cmd.CommandPath())}
+	cmd := &cobra.Command{Use: "notify", Short: "Receive DriftReports, or test who does.", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		return usageError{fmt.Errorf("name a command; see %s --help", cmd.CommandPath())}
 	}}
-	log := notifyLogCommand()
-	log.SilenceErrors, log.SilenceUsage = true, true
-	cmd.AddCommand(log)
+	for _, c := range []*cobra.Command{notifyLogCommand(), notifySchemaCommand(), notifyTestCommand()} {
+		c.SilenceErrors, c.SilenceUsage = true, true
+		cmd.AddCommand(c)
+	}
 	return cmd
+}
+
+// notifySchemaCommand prints the schema that receivers may check reports with.
+func notifySchemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "schema", Short: "Print the JSON schema of DriftReports.", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := cmd.OutOrStdout().Write(docs.DriftReportSchema)
+			return err
+		},
+	}
+}
+
+// notifyTestCommand sends a report that is marked to each receiver.
+func notifyTestCommand() *cobra.Command {
+	var endpoints drift.Endpoints
+	var reports drift.ReportOptions
+	cmd := &cobra.Command{
+		Use: "test", Short: "Send a marked DriftReport to each receiver, and print the answers.", Args: noArgs,
+		Long: "Sends one DriftReport to each --drift-webhook-url, as webhook and gate would. Its field test is true, and it is about no drift. The exit code is " +
+			"1 if a receiver does not accept it.",
+		Example: `  kausality notify test --drift-webhook-url=https://hooks.example.org/kausality,token-file=/etc/kausality/drift-webhooks/token`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(endpoints.URLs) == 0 {
+				return usageError{errors.New("name the receivers by --drift-webhook-url")}
+			}
+			senders, err := drift.NewSenders(endpoints)
+			if err != nil {
+				return usageError{err}
+			}
+			return testReceivers(cmd.Context(), cmd.OutOrStdout(), senders, drift.MarkedReport(reports.Cluster, time.Now()))
+		},
+	}
+	addEndpoints(cmd.Flags(), &endpoints, &reports)
+	return cmd
+}
+
+// testReceivers by a report, each after the other, and print their answers.
+func testReceivers(ctx context.Context, out io.Writer, senders []*drift.Sender, report v1alpha1.DriftReport) error {
+	failed := 0
+	for _, s := range senders {
+		answer, err := s.Post(ctx, report)
+		what := "accepted it: " + answer.Status
+		switch {
+		case err != nil:
+			what = "did not get it: " + err.Error()
+		case answer.Code/100 != 2:
+			what = "did not accept it: " + answer.Status
+		}
+		if err != nil || answer.Code/100 != 2 {
+			failed++
+		}
+		if answer.Body != "" {
+			what += fmt.Sprintf(", %q", answer.Body)
+		}
+		if _, err := fmt.Fprintln(out, s.Name+" "+what); err != nil {
+			return err
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d receivers did not accept the report; see docs/reports.md", failed, len(senders))
+	}
+	return nil
 }
 
 // notifyLogCommand is the simplest backend, for tests and as an example.

@@ -1,11 +1,17 @@
 package main
 
 import (
+	"encoding/json"
+	"encoding/pem"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // A DriftReport is printed as one line of JSON; anything else is refused and not
@@ -44,5 +50,57 @@ func TestPrintReports(t *testing.T) {
 				t.Errorf("printed %q, want one line with %q", got, tc.line)
 			}
 		})
+	}
+}
+
+// TestNotifyTest: each receiver gets one report that is marked and valid by the schema, and its answer is printed.
+func TestNotifyTest(t *testing.T) {
+	var got []v1alpha1.DriftReport
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		report := v1alpha1.DriftReport{}
+		if err := json.NewDecoder(r.Body).Decode(&report); err != nil {
+			t.Error(err)
+		}
+		got = append(got, report)
+		if r.URL.Path == "/refuses" {
+			http.Error(w, "no such channel", http.StatusNotFound)
+		}
+	}))
+	defer server.Close()
+	ca := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	cmd := notifyCommand()
+	cmd.SetOut(&out)
+	cmd.SetArgs([]string{"test", "--cluster-name=prod", "--drift-webhook-ca-file=" + ca, "--drift-webhook-url=" + server.URL + "/accepts",
+		"--drift-webhook-url=" + server.URL + "/refuses", "--drift-webhook-url=https://127.0.0.1:1/away"})
+	err := cmd.ExecuteContext(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "2 of 3 receivers did not accept the report") {
+		t.Errorf("error %v", err)
+	}
+	if len(got) != 2 || !got[0].Spec.Test || got[0].Spec.Cluster != "prod" || got[0].Spec.ReportID == "" {
+		t.Errorf("got %+v", got)
+	}
+	for _, want := range []string{" accepted it: 200 OK\n", ` did not accept it: 404 Not Found, "no such channel\n"`, " did not get it: dial tcp 127.0.0.1:1"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("printed %q, want %q", out.String(), want)
+		}
+	}
+}
+
+// TestNotifySchema prints the schema of the documents.
+func TestNotifySchema(t *testing.T) {
+	var out strings.Builder
+	cmd := notifyCommand()
+	cmd.SetOut(&out)
+	cmd.SetArgs([]string{"schema"})
+	if err := cmd.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	schema := struct{ Title string }{}
+	if err := json.Unmarshal([]byte(out.String()), &schema); err != nil || schema.Title != "DriftReport" {
+		t.Errorf("printed %s: %v", out.String(), err)
 	}
 }

@@ -2,8 +2,6 @@ package sink
 
 import (
 	"crypto/sha256"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,7 +9,8 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
+
+	"github.com/kausality-io/function-kausality/outbound"
 )
 
 // Kinds of sinks.
@@ -27,12 +26,8 @@ type Config struct {
 	Kind string
 	// URL to send to. It may be a secret.
 	URL *url.URL
-	// TokenFile has a bearer token, read again for each request; empty for none.
-	TokenFile string
-	// CAFile has PEM certificates to trust; empty for those of the system.
-	CAFile string
-	// CertFile and KeyFile are the client's certificate, read again for each connection; empty for none.
-	CertFile, KeyFile string
+	// Options of the client; NATS has those of TLS, and CredsFile.
+	outbound.Options
 	// CredsFile has the credentials of a NATS user; empty for none.
 	CredsFile string
 	// Subject is the beginning of NATS subjects.
@@ -73,17 +68,17 @@ func redacted(text string) string {
 // set an option.
 func (c *Config) set(option string) error {
 	name, value, _ := strings.Cut(option, "=")
-	fields := map[string]*string{
-		"token-file": &c.TokenFile, "ca-file": &c.CAFile, "cert-file": &c.CertFile, "key-file": &c.KeyFile,
-		"creds-file": &c.CredsFile, "subject": &c.Subject,
-	}
-	switch field := fields[name]; {
+	switch {
 	case name == "plain":
 		c.Plain = value == "true"
-	case field == nil || value == "":
-		return fmt.Errorf("option %q is unknown or has no value", name)
-	default:
-		*field = value
+	case value == "":
+		return fmt.Errorf("option %q has no value", name)
+	case name == "creds-file":
+		c.CredsFile = value
+	case name == "subject":
+		c.Subject = value
+	case name == "hmac-key-file" || !c.Set(name, value):
+		return fmt.Errorf("option %q is unknown", name)
 	}
 	return nil
 }
@@ -101,22 +96,17 @@ func (c Config) check() error {
 		return fmt.Errorf("records name users: give a URL with %s, or plain=true", of[0])
 	case c.URL.Scheme == of[1] && !c.Plain && c.CAFile == "" && c.CertFile == "":
 		return errors.New("records name users: give a URL with tls, ca-file, or plain=true")
-	case (c.CertFile == "") != (c.KeyFile == ""):
-		return errors.New("cert-file and key-file belong together")
-	case c.Kind == KindNATS && c.TokenFile != "", c.Kind != KindNATS && c.CredsFile != "":
-		return errors.New("token-file is for cloudevents and otlp, creds-file for nats")
+	case c.Kind == KindNATS && (c.TokenFile != "" || c.Username != ""), c.Kind != KindNATS && c.CredsFile != "":
+		return errors.New("token-file and username are for cloudevents and otlp, creds-file for nats")
 	case c.Subject == "" || strings.ContainsAny(c.Subject, " *>\t\r\n"):
 		return fmt.Errorf("%q cannot begin a subject", c.Subject)
 	}
-	for _, file := range []string{c.TokenFile, c.CAFile, c.CertFile, c.KeyFile, c.CredsFile} {
-		if file == "" {
-			continue
-		}
-		if _, err := os.Stat(file); err != nil {
+	if c.CredsFile != "" {
+		if _, err := os.Stat(c.CredsFile); err != nil {
 			return fmt.Errorf("cannot read a file: %w", err)
 		}
 	}
-	return nil
+	return c.Check() //nolint:wrapcheck // It names the option.
 }
 
 // Name of the sink in metrics, logs and files: its kind and host, and the first 8 hex digits of the SHA-256 of its URL, which may be a secret.
@@ -134,7 +124,7 @@ func (c Config) Name() string {
 func New(c Config) (Sink, error) {
 	switch c.Kind {
 	case KindCloudEvents:
-		client, err := c.client()
+		client, err := c.Client(attemptTimeout)
 		if err != nil {
 			return nil, err
 		}
@@ -143,62 +133,6 @@ func New(c Config) (Sink, error) {
 		return newOTLP(c)
 	}
 	return newNATS(c), nil
-}
-
-// tls configuration of a client.
-func (c Config) tls() (*tls.Config, error) {
-	out := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.CAFile != "" {
-		pem, err := os.ReadFile(c.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("cannot read a file: %w", err)
-		}
-		out.RootCAs = x509.NewCertPool()
-		if !out.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s has no certificate", c.CAFile)
-		}
-	}
-	if c.CertFile != "" {
-		out.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-			return &cert, err
-		}
-	}
-	return out, nil
-}
-
-// client for HTTP, which follows no redirect: records and token are for this host.
-func (c Config) client() (*http.Client, error) {
-	config, err := c.tls()
-	if err != nil {
-		return nil, err
-	}
-	var transport http.RoundTripper = &http.Transport{
-		Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true, MaxIdleConns: 2, IdleConnTimeout: 90 * time.Second,
-	}
-	if c.TokenFile != "" {
-		transport = bearer{transport, c.TokenFile}
-	}
-	return &http.Client{Transport: transport, Timeout: attemptTimeout, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse
-	}}, nil
-}
-
-// bearer adds the token of a file, which may change.
-type bearer struct {
-	http.RoundTripper
-	file string
-}
-
-// RoundTrip with the token.
-func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	token, err := os.ReadFile(b.file)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the token: %w", err)
-	}
-	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
-	return b.RoundTripper.RoundTrip(r)
 }
 
 // refuses reports whether an HTTP status means that the same content will never be accepted. Others may have to do with access or

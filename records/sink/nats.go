@@ -28,7 +28,7 @@ func (s *jetStream) connect() error {
 	if s.conn != nil {
 		return nil
 	}
-	config, err := s.tls()
+	config, err := s.TLS()
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ type otlp struct {
 }
 
 func newOTLP(c Config) (*otlp, error) {
-	client, err := c.client()
+	client, err := c.Client(attemptTimeout)
 	if err != nil {
 		return nil, err
 	}

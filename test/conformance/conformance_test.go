@@ -154,8 +154,22 @@ func (n *tally) String() string {
 	return text
 }
 
-// TestScenarios runs each scenario as a subtest.
+// validReports: each DriftReport of the scenarios is valid by its schema (KR-10-17).
+func validReports(t *testing.T) {
+	t.Helper()
+	if the.receiver == nil {
+		return
+	}
+	invalid, all := the.receiver.Invalid()
+	t.Logf("%d reports were checked by the schema", all)
+	for _, why := range invalid {
+		t.Errorf("a report is not valid by docs/driftreport.schema.json: %s", why)
+	}
+}
+
+// TestScenarios runs each scenario as a subtest, and checks the reports of all of them in the end.
 func TestScenarios(t *testing.T) {
+	t.Cleanup(func() { validReports(t) })
 	for _, sc := range suite.Scenarios {
 		t.Run(sc.ID(), func(t *testing.T) {
 			t.Parallel()

@@ -11,6 +11,12 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"k8s.io/kube-openapi/pkg/validation/strfmt"
+	"k8s.io/kube-openapi/pkg/validation/validate"
+
+	"github.com/kausality-io/function-kausality/docs"
 )
 
 // maxReport is how large a report may be, in bytes.
@@ -23,9 +29,15 @@ type Receiver struct {
 	URL string
 
 	server *http.Server
+	schema *validate.SchemaValidator
 	mu     sync.Mutex
 	got    []any
+	// invalid reports by the schema, at most maxInvalid, and why.
+	invalid []string
 }
+
+// maxInvalid reports are kept.
+const maxInvalid = 10
 
 // Receive DriftReports at an address, HOST:PORT, with the certificate tls.crt
 // and tls.key of a directory, until Close.
@@ -34,7 +46,11 @@ func Receive(address, certs string) (*Receiver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot receive reports: %w", err)
 	}
-	r := &Receiver{URL: "https://" + l.Addr().String()}
+	schema := &spec.Schema{}
+	if err := json.Unmarshal(docs.DriftReportSchema, schema); err != nil {
+		return nil, fmt.Errorf("cannot read the schema of reports: %w", err)
+	}
+	r := &Receiver{URL: "https://" + l.Addr().String(), schema: validate.NewSchemaValidator(schema, nil, "", strfmt.Default)}
 	r.server = &http.Server{Handler: r, ReadHeaderTimeout: 5 * time.Second}
 	go func() {
 		err := r.server.ServeTLS(l, filepath.Join(certs, "tls.crt"), filepath.Join(certs, "tls.key"))
@@ -69,6 +85,16 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.got = append(r.got, report)
+	if wrong := r.schema.Validate(report).Errors; len(wrong) > 0 && len(r.invalid) < maxInvalid {
+		r.invalid = append(r.invalid, fmt.Sprintf("%s: %v", raw, errors.Join(wrong...)))
+	}
+}
+
+// Invalid reports so far, by docs/driftreport.schema.json, and how many there were of all.
+func (r *Receiver) Invalid() (invalid []string, all int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string(nil), r.invalid...), len(r.got)
 }
 
 // all reports so far.

@@ -99,9 +99,10 @@ startupProbe:
 - --metrics-bind-address={{ if .Values.metrics.enabled }}:8080{{ else }}0{{ end }}
 {{- end }}
 
-{{- define "kausality.driftArgs" -}}
+{{- /* Where DriftReports are sent to, as webhook, gate and notify test take it. */ -}}
+{{- define "kausality.driftReceivers" -}}
 {{- range .Values.driftWebhooks.urls }}
-- --drift-webhook-url={{ . }}
+- {{ printf "--drift-webhook-url=%s" . | quote }}
 {{- end }}
 {{- if .Values.notifier.enabled }}
 - --drift-webhook-url=https://kausality-notifier.kausality-system.svc:8443/
@@ -109,14 +110,40 @@ startupProbe:
 {{- if or .Values.notifier.enabled .Values.driftWebhooks.caSecretName }}
 - --drift-webhook-ca-file=/etc/kausality/drift-ca/ca.crt
 {{- end }}
+{{- if .Values.clusterName }}
+- {{ printf "--cluster-name=%s" .Values.clusterName | quote }}
+{{- end }}
+{{- end }}
+
+{{- define "kausality.driftArgs" -}}
+{{- include "kausality.driftReceivers" . }}
 {{- range .Values.driftWebhooks.links }}
 - {{ printf "--drift-webhook-link=%s" . | quote }}
 {{- end }}
 {{- if .Values.driftWebhooks.objects }}
 - --drift-webhook-objects
 {{- end }}
-{{- if .Values.clusterName }}
-- {{ printf "--cluster-name=%s" .Values.clusterName | quote }}
+{{- end }}
+
+{{- define "kausality.driftMounts" -}}
+{{- if include "kausality.driftSecret" . }}
+- {name: drift-ca, mountPath: /etc/kausality/drift-ca, readOnly: true}
+{{- end }}
+{{- if .Values.driftWebhooks.secretName }}
+- {name: drift-webhooks, mountPath: /etc/kausality/drift-webhooks, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- define "kausality.driftVolumes" -}}
+{{- with include "kausality.driftSecret" . }}
+- name: drift-ca
+  secret:
+    secretName: {{ . }}
+    items: [{key: ca.crt, path: ca.crt}]
+{{- end }}
+{{- with .Values.driftWebhooks.secretName }}
+- name: drift-webhooks
+  secret: {secretName: {{ . }}}
 {{- end }}
 {{- end }}
 
