@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -43,6 +44,10 @@ type Deliverer struct {
 	// Drifts lists them from a cache; Client reads past it, and writes.
 	Drifts client.Reader
 	Client client.Client
+	// Cache of Drifts.
+	Cache cache.Cache
+	// Objects that Drifts are about.
+	Objects Objects
 	// Mine are the Drifts whose reports this process sends; nil for all.
 	Mine   func(*v1alpha1.Drift) bool
 	Author func(context.Context, *v1alpha1.Drift, v1alpha1.DriftPhase) v1alpha1.DriftReport
@@ -57,8 +62,8 @@ type Deliverer struct {
 // AddDeliverer of reports to a manager. component is who emits its events.
 func AddDeliverer(mgr manager.Manager, r *Reporter, senders []*Sender, a *Author, component string, mine func(*v1alpha1.Drift) bool) error {
 	return mgr.Add(&Deliverer{
-		Drifts: mgr.GetClient(), Client: r.Client, Mine: mine, Author: a.Write, Component: component, Events: mgr.GetEventRecorder(component),
-		Log: r.Log, senders: senders,
+		Drifts: mgr.GetClient(), Client: r.Client, Cache: mgr.GetCache(), Objects: a.Objects, Mine: mine,
+		Author: a.Write, Component: component, Events: mgr.GetEventRecorder(component), Log: r.Log, senders: senders,
 	})
 }
 
@@ -71,6 +76,13 @@ func (d *Deliverer) Start(ctx context.Context) error {
 		d.Log.Error(err, "cannot clean up DriftReceivers; the next leader does")
 	}
 	var wg sync.WaitGroup
+	if len(d.senders) > 0 {
+		wg.Go(func() {
+			if err := d.succeed(ctx); err != nil && ctx.Err() == nil {
+				d.Log.Error(err, "cannot follow Drifts that are deleted; reports of them may be lost")
+			}
+		})
+	}
 	for _, s := range d.senders {
 		to := d.receiver(s)
 		wg.Go(func() { to.run(ctx) })

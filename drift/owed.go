@@ -27,6 +27,11 @@ func deliveryTo(s *v1alpha1.DriftStatus, receiver string) *v1alpha1.DriftDeliver
 	return nil
 }
 
+// anyOwed reports whether a receiver that a Drift names is to be sent something.
+func anyOwed(s *v1alpha1.DriftStatus) bool {
+	return slices.ContainsFunc(s.Deliveries, func(e v1alpha1.DriftDelivery) bool { return len(owed(s, e.Receiver)) > 0 })
+}
+
 // owed are the phases of a drift that a receiver is to be sent, in their order (KR-10-14). A receiver gets
 // Resolved after Detected, and neither of an occurrence that a snooze silenced to its end (KR-10-15). One that is new gets
 // what is open.

@@ -20,6 +20,8 @@ const (
 	keepResolved = 7 * 24 * time.Hour
 	// maxResolved is the number of resolved Drifts that are kept; the oldest are deleted first.
 	maxResolved = 1000
+	// maxOwed is the number of resolved Drifts that are kept beyond that since reports of them are owed (KR-10-14).
+	maxOwed = 10_000
 	// maxOpenPerChild bounds the open Drifts of one child: a controller that attempts something else
 	// each time would create one per attempt.
 	maxOpenPerChild = 10
@@ -28,7 +30,7 @@ const (
 // beyondBounds returns the Drifts to remove, which are resolved, and those to supersede, that is to
 // resolve, because as many newer ones are open on the same child (KR-10-06).
 func beyondBounds(drifts []v1alpha1.Drift, now time.Time) (remove []*v1alpha1.Drift, supersede []superseded) {
-	var resolved []*v1alpha1.Drift
+	var resolved, owing []*v1alpha1.Drift
 	open := map[string][]*v1alpha1.Drift{}
 	for i := range drifts {
 		d := &drifts[i]
@@ -39,11 +41,13 @@ func beyondBounds(drifts []v1alpha1.Drift, now time.Time) (remove []*v1alpha1.Dr
 			open[childKey(d)] = append(open[childKey(d)], d)
 		case now.Sub(lastSeen(d)) > keepResolved:
 			remove = append(remove, d)
+		case anyOwed(&d.Status):
+			owing = append(owing, d)
 		default:
 			resolved = append(resolved, d)
 		}
 	}
-	remove = append(remove, oldestBeyond(resolved, maxResolved)...)
+	remove = append(append(remove, oldestBeyond(resolved, maxResolved)...), oldestBeyond(owing, maxOwed)...)
 	for _, list := range open {
 		if beyond := oldestBeyond(list, maxOpenPerChild); len(beyond) > 0 {
 			supersede = append(supersede, superseded{drifts: beyond, by: list})
@@ -89,15 +93,19 @@ func (s superseded) holder() (*v1alpha1.Drift, *v1alpha1.HeldDrift) {
 	return newest, whole
 }
 
-// Trim is the cache transform of Drifts: of a resolved one it keeps only what beyondBounds and the Deliverer read, since
-// resolved Drifts are by far the most.
+// Trim is the cache transform of Drifts: of a resolved one of which no report is owed it keeps only what beyondBounds and the Deliverer read,
+// since these are by far the most.
 func Trim(o any) (any, error) {
 	d, ok := o.(*v1alpha1.Drift)
 	if !ok {
 		return o, nil // a cache.DeletedFinalStateUnknown
 	}
-	if d.Status.Phase != v1alpha1.DriftResolved {
+	switch {
+	case d.Status.Phase != v1alpha1.DriftResolved:
 		d.ManagedFields = nil
+		return d, nil
+	case anyOwed(&d.Status):
+		d.ManagedFields = ofStatus(d.ManagedFields)
 		return d, nil
 	}
 	return &v1alpha1.Drift{

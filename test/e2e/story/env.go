@@ -46,6 +46,8 @@ type Options struct {
 	ProviderArgs []string
 	// WebhookArgs are further arguments of the webhook.
 	WebhookArgs []string
+	// Receiver: webhook and gate send DriftReports to a receiver that is away until the chapter Reported.
+	Receiver bool
 }
 
 // Env is a control plane with everything of the story on it.
@@ -61,6 +63,7 @@ type Env struct {
 	admin      dynamic.Interface
 	cloudURL   string
 	webhookURL string
+	receiver   receiver
 	// components are the processes of webhook and gate.
 	components []*controlplane.Process
 }

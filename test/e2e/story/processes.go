@@ -173,8 +173,14 @@ func (e *Env) startKausality(ctx context.Context) error {
 		"--default-mode=enforce"); err != nil {
 		return err
 	}
-	args := append([]string{fmt.Sprintf("--bind-address=127.0.0.1:%d", port), "--cert-dir=" + certs,
-		"--settle-grace=" + e.Options.SettleGrace.String(), "--shutdown-delay=0s"}, e.Options.WebhookArgs...)
+	var reports []string
+	if e.Options.Receiver {
+		if reports, err = e.receiverArgs(); err != nil {
+			return err
+		}
+	}
+	args := slices.Concat([]string{fmt.Sprintf("--bind-address=127.0.0.1:%d", port), "--cert-dir=" + certs,
+		"--settle-grace=" + e.Options.SettleGrace.String(), "--shutdown-delay=0s"}, e.Options.WebhookArgs, reports)
 	if err := e.component(ctx, "webhook", probe, args...); err != nil {
 		return err
 	}
@@ -182,7 +188,7 @@ func (e *Env) startKausality(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var gate []string
+	gate := reports
 	if !e.Options.CreationGrace { // the story plays weeks in seconds
 		gate = append(gate, "--creation-grace=0s")
 	}
