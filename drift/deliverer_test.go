@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -99,6 +100,13 @@ func readyOf(t *testing.T, c client.Client, s *Sender) (*v1alpha1.DriftReceiver,
 	ready := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReady)
 	require.NotNil(t, ready)
 	return o, *ready
+}
+
+// TestObjectName: a DriftReceiver is named by component, host and hash, in characters that names may have.
+func TestObjectName(t *testing.T) {
+	assert.Equal(t, "kausality-webhook-hooks-example-org-8443-0a1b2c3d", objectName(v1alpha1.ManagerWebhook, "Hooks.example.org:8443/0a1b2c3d"))
+	assert.Equal(t, "kausality-gate-channel", objectName(v1alpha1.ManagerGate, "channel"))
+	assert.LessOrEqual(t, len(objectName(v1alpha1.ManagerWebhook, strings.Repeat("a.", 200)+"/0a1b2c3d")), 253)
 }
 
 // TestDeliverFailures covers KR-10-14 and KR-10-16: a receiver that fails is left alone for longer each time, nothing is lost,

@@ -69,14 +69,18 @@ func (d *Deliverer) receiver(s *Sender) *receiver {
 
 // objectName of the DriftReceiver of a receiver that a component sends to.
 func objectName(component, receiver string) string {
-	host, hash, _ := strings.Cut(receiver, "/")
+	host, hash, hashed := strings.Cut(receiver, "/")
 	host = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r
 		}
 		return '-'
 	}, strings.ToLower(host))
-	return component + "-" + annotation.Cut(host, maxHost) + "-" + hash
+	out := component + "-" + host[:min(len(host), maxHost)]
+	if hashed {
+		out += "-" + hash
+	}
+	return out
 }
 
 // show in the DriftReceiver whether reports arrive: at once where its condition changes, else now and then (KR-10-16).
@@ -186,7 +190,9 @@ func (d *Deliverer) emit(o *v1alpha1.DriftReceiver, kind, reason, text string) {
 	if d.Events == nil {
 		return
 	}
-	about := &corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "DriftReceiver", Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}
+	about := &corev1.ObjectReference{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: "DriftReceiver", Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
+	}
 	d.Events.Eventf(about, nil, kind, reason, reason, "%s", text)
 }
 

@@ -31,6 +31,12 @@ func TestDelivery(t *testing.T) {
 	t.Cleanup(func() { rights.Show(t, the.AuditLog()) }) // once its processes have ended
 	receiver := startBackend(t, "receiver")
 	receiver.Kill()
+	old := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "kausality.io/v1alpha1", "kind": "DriftReceiver", "metadata": map[string]any{"name": "old"},
+		"spec": map[string]any{"component": v1alpha1.ManagerWebhook, "receiver": "old.example.org/00000000"},
+	}}
+	_, err := the.as(t, hans).Resource(driftReceivers).Create(t.Context(), old, metav1.CreateOptions{})
+	require.NoError(t, err)
 	f := startFleet(t, "delivery", options{replicas: 2, args: []string{
 		"--drift-webhook-url=" + receiver.url, "--drift-webhook-ca-file=" + the.certs + "/ca.crt", "--drift-webhook-timeout=2s", "--cluster-name=test",
 	}})
@@ -187,7 +193,7 @@ func (s *fixture) awaitFailed(url string, ids ...string) {
 	})
 }
 
-// awaitReceiver until the DriftReceiver of the webhook has a reason; its status is returned.
+// awaitReceiver until the only DriftReceiver, since those that are configured no more are deleted, has a reason; its status is returned.
 func (s *fixture) awaitReceiver(reason string) (status any) {
 	s.t.Helper()
 	wait.For(s.t, "the DriftReceiver to have reason "+reason, wait.Patience, func(ctx context.Context) error {
