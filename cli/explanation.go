@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -193,7 +194,7 @@ func (v view) approval(a inspect.Approval) string {
 		out += "difference " + a.Digest
 	}
 	out += ", " + string(a.Mode)
-	out += approvers(a.By)
+	out += approval.VotesText(a.By)
 	switch a.State {
 	case v1alpha1.ClaimPending:
 		out += " (in use)"
@@ -287,7 +288,7 @@ func (v view) drifts(top *node, e *inspect.Explanation) {
 	}
 	if len(resolved) > 0 {
 		d := &resolved[0]
-		top.addf("Last resolved drift: %s, %s; %s", d.Name, summary(d), d.Status.Resolution)
+		top.addf("Last resolved drift: %s, %s; %s", d.Name, summary(d), d.Status.Resolution+approval.ByText(d.Status.Approval))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
@@ -19,7 +20,7 @@ func (v view) drift(n *node, d *v1alpha1.Drift, s inspect.Ruling) {
 		b.lines = append(b.lines, "cause: "+d.Spec.Cause)
 	}
 	if len(d.Status.Votes) > 0 {
-		b.lines = append(b.lines, "voted for"+approvers(d.Status.Votes))
+		b.lines = append(b.lines, "voted for"+approval.VotesText(d.Status.Votes))
 	}
 	if d.Status.Lacks != "" {
 		b.lines = append(b.lines, "lacks: "+d.Status.Lacks)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -49,35 +50,13 @@ func (v view) hopLines(h v1alpha1.Hop) []string {
 		if a.Digest != "" {
 			line += ": difference " + a.Digest
 		}
-		line += approvers(a.By)
+		line += approval.VotesText(a.By)
 		if a.Reason != "" && !slices.ContainsFunc(a.By, func(v v1alpha1.Vote) bool { return v.Reason != "" }) {
 			line += ", because: " + a.Reason
 		}
 		out = append(out, line)
 	}
 	return out
-}
-
-// approvers as the end of a clause: who they are, for whom they acted, and why they approved alone.
-func approvers(votes []v1alpha1.Vote) string {
-	names := make([]string, 0, len(votes))
-	for _, v := range votes {
-		name := v.User
-		if v.OnBehalfOf != "" {
-			name += " on behalf of " + v.OnBehalfOf
-		}
-		if v.BreakGlass != "" {
-			name += " (break glass: " + v.BreakGlass + ")"
-		}
-		if v.Reason != "" {
-			name += " (because: " + v.Reason + ")"
-		}
-		names = append(names, name)
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	return ", by " + strings.Join(names, " and ")
 }
 
 // passedAs is how an unrequested change passed, as a phrase.

@@ -5,25 +5,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/identity"
-	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
-
-// GlassOf the objects on which a drift may have been approved: the vote of the user who approved it alone, where approved
-// is how it was resolved; nil for none (KR-14-43).
-func GlassOf(d *v1alpha1.Drift, approved bool, on ...*parent.State) *v1alpha1.Vote {
-	for _, o := range on {
-		if !approved || o == nil {
-			continue
-		}
-		if v := approval.ParseClaims(o.Annotations[v1alpha1.AnnotationKeyClaims]).BrokenGlass(d.Spec.ID); v != nil {
-			return v
-		}
-	}
-	return nil
-}
 
 // glassBroken counts a change that one user approved alone, with an event about its parent, or about the child where it has none.
 func (r *Reporter) glassBroken(d *v1alpha1.Drift, by *v1alpha1.Vote) {

@@ -279,8 +279,12 @@ func (r *Resolver) resolveHeld(ctx context.Context, d *v1alpha1.Drift, p *parent
 			return err
 		}
 	}
-	if why := settling.Released(d, p, child, records, complete); why != "" {
-		return r.Reporter.Resolve(ctx, d, why, GlassOf(d, why == settling.WhyApproved, p, child))
+	switch why := settling.Released(d, p, child, records, complete); why {
+	case "":
+		return r.unsnooze(ctx, d, p)
+	case settling.WhyApproved:
+		return r.Reporter.Resolve(ctx, d, why, settling.ApprovalOf(d, child, p, child))
+	default:
+		return r.Reporter.Resolve(ctx, d, why, nil)
 	}
-	return r.unsnooze(ctx, d, p)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/annotation"
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -268,7 +269,7 @@ func reportOf(d *v1alpha1.Drift, phase v1alpha1.DriftPhase) v1alpha1.DriftReport
 	}}
 	switch phase {
 	case v1alpha1.DriftResolved:
-		out.Spec.Resolution = status.Resolution
+		out.Spec.Resolution, out.Spec.Approval = status.Resolution, status.Approval
 	case v1alpha1.DriftBrokenGlass:
 		out.Spec.BrokenGlass = status.BrokenGlass
 	case v1alpha1.DriftDetected:
@@ -290,7 +291,7 @@ func reportID(d *v1alpha1.Drift, phase v1alpha1.DriftPhase) string {
 func titleOf(d *v1alpha1.Drift, phase v1alpha1.DriftPhase) string {
 	child := identity.Describe(identity.Ref(d.Spec.Child))
 	if phase == v1alpha1.DriftResolved {
-		return annotation.Cut("Resolved: "+child+": "+d.Status.Resolution, v1alpha1.MaxCauseName)
+		return annotation.Cut("Resolved: "+child+": "+d.Status.Resolution+approval.ByText(d.Status.Approval), v1alpha1.MaxCauseName)
 	}
 	if g := d.Status.BrokenGlass; g != nil && phase == v1alpha1.DriftBrokenGlass {
 		return annotation.Cut("Broken glass: "+child+" was changed, approved by "+g.User+" alone: "+g.BreakGlass, v1alpha1.MaxCauseName)

@@ -34,7 +34,8 @@ func reportedDrift() *v1alpha1.Drift {
 // testAuthor writes about the parent "app" and a ConfigMap.
 func testAuthor(o ReportOptions, p *parent.State, conditions ...string) *Author {
 	return &Author{
-		ReportOptions: o, Objects: memoryObjects{"app": p, "child": {Labels: map[string]string{"tier": "gold"}}}, Kind: func(schema.GroupVersionKind) identity.Kind { return identity.Kind{} },
+		ReportOptions: o, Objects: memoryObjects{"app": p, "child": {Labels: map[string]string{"tier": "gold"}}},
+		Kind: func(schema.GroupVersionKind) identity.Kind { return identity.Kind{} },
 		Content: func(context.Context, parent.Ref) (map[string]any, error) {
 			return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "child", "managedFields": []any{}},
 				"data": map[string]any{"a": "1", "password": "hunter2"}}, nil
@@ -94,6 +95,14 @@ func TestReport(t *testing.T) {
 	assert.Equal(t, "Resolved: ConfigMap ns/child: it was approved", over.Title)
 	assert.Equal(t, "it was approved", over.Resolution)
 	assert.Empty(t, over.Parent.LifecyclePhase, "a parent that is gone")
+	assert.Nil(t, over.Approval, "it is not known who approved")
+
+	d.Status.Approval = &v1alpha1.HopApproval{Mode: v1alpha1.ApprovalOnce,
+		By: []v1alpha1.Vote{{User: "anna", Via: "kubectl-annotate"}, {User: "bot", OnBehalfOf: "bob"}}}
+	over = testAuthor(o, nil).Write(t.Context(), d, v1alpha1.DriftResolved).Spec
+	assert.Equal(t, d.Status.Approval, over.Approval, "KR-14-63")
+	assert.Equal(t, "Resolved: ConfigMap ns/child: it was approved, by anna and bot on behalf of bob", over.Title)
+	assert.Nil(t, testAuthor(o, nil).Write(t.Context(), d, v1alpha1.DriftDetected).Spec.Approval, "of an earlier phase that is sent late")
 }
 
 // TestReportObjects covers KR-10-18: whole objects are by choice, without what is secret.

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -365,9 +366,9 @@ func (r *Reporter) createOrGet(ctx context.Context, i Item) (*v1alpha1.Drift, er
 	return d, nil
 }
 
-// Resolve a drift, once. why is a clause for users, glass the vote of the user who approved it alone, nil for none: that is
-// reported, counted and an event, too (KR-14-43).
-func (r *Reporter) Resolve(ctx context.Context, d *v1alpha1.Drift, why string, glass *v1alpha1.Vote) error {
+// Resolve a drift, once. why is a clause for users, by the approval that resolved it, nil for none or where it is not known (KR-14-63).
+// Where one user approved it alone, that is reported, counted and an event, too (KR-14-43).
+func (r *Reporter) Resolve(ctx context.Context, d *v1alpha1.Drift, why string, by *v1alpha1.HopApproval) error {
 	if d.Status.Phase == v1alpha1.DriftResolved {
 		return nil
 	}
@@ -378,7 +379,8 @@ func (r *Reporter) Resolve(ctx context.Context, d *v1alpha1.Drift, why string, g
 	}
 	before := d.DeepCopy()
 	d = d.DeepCopy()
-	d.Status.Phase, d.Status.Resolution, d.Status.BrokenGlass = v1alpha1.DriftResolved, why, glass
+	glass := approval.BrokenGlass(by)
+	d.Status.Phase, d.Status.Resolution, d.Status.Approval, d.Status.BrokenGlass = v1alpha1.DriftResolved, why, by.DeepCopy(), glass
 	err := r.Client.Status().Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if kerrors.IsConflict(err) || kerrors.IsNotFound(err) {
 		return nil

@@ -300,8 +300,15 @@ func (r *Resolver) resolve(ctx context.Context, d *v1alpha1.Drift) error {
 	if err != nil {
 		return err
 	}
+	if why == settling.WhyApproved {
+		child, err := r.state(ctx, identity.Ref(d.Spec.Child))
+		if err != nil {
+			return err
+		}
+		return r.Reporter.Resolve(ctx, d, why, settling.ApprovalOf(d, child, p))
+	}
 	if why != "" {
-		return r.Reporter.Resolve(ctx, d, why, GlassOf(d, why == settling.WhyApproved, p))
+		return r.Reporter.Resolve(ctx, d, why, nil)
 	}
 	return r.complete(ctx, d, p)
 }

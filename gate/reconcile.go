@@ -122,10 +122,15 @@ func (c *Controller) decide(ctx context.Context, o *cluster.Object, g *gating.Ma
 	return d, nil
 }
 
-// refresh the policies by which a gate is decided about: those that are stored, in place of those of the watch.
-func (c *Controller) refresh(ctx context.Context, g *gating.Managed) (err error) {
-	if err = cluster.CoverLive(ctx, c.Cluster, g.Holders); err == nil && c.Rules != nil {
-		g.Policies, err = c.Rules.Live(ctx)
+// refresh the policies by which a gate is decided about: those that are stored, in place of those of the watch. An ApprovalRule that the watch
+// shows stays: it may be later than what was read, and an opening names whose votes counted (KR-14-63).
+func (c *Controller) refresh(ctx context.Context, g *gating.Managed) error {
+	if err := cluster.CoverLive(ctx, c.Cluster, g.Holders); err != nil || c.Rules == nil {
+		return err
+	}
+	stored, err := c.Rules.Live(ctx)
+	if err == nil {
+		g.Policies = stored.WithRulesOf(g.Policies)
 	}
 	return err
 }

@@ -150,7 +150,7 @@ func (c *Controller) report(ctx context.Context, o *cluster.Object, g gating.Man
 			continue
 		}
 		why := resolution(have, &counted, d)
-		if err := c.Reporter.Resolve(ctx, have, why, drift.GlassOf(have, why == settling.WhyApproved, states(g.Holders)...)); err != nil {
+		if err := c.Reporter.Resolve(ctx, have, why, approvalOf(have, why, g.Holders, d)); err != nil {
 			return false, err
 		}
 	}
@@ -183,6 +183,17 @@ func resolution(have *v1alpha1.Drift, o *cluster.Object, d gating.Decision) stri
 		return "the external resource is as it should be"
 	}
 	return "the difference is another one now"
+}
+
+// approvalOf a Drift that is resolved for a reason: that by which the gate opens, or has opened; nil for none.
+func approvalOf(have *v1alpha1.Drift, why string, holders []identity.Holder, d gating.Decision) *v1alpha1.HopApproval {
+	switch {
+	case why != settling.WhyApproved:
+		return nil
+	case d.Approval != nil && d.Approval.Digest == have.Spec.ID:
+		return d.Approval
+	}
+	return settling.ApprovalOf(have, nil, states(holders)...)
 }
 
 // states of holders.

@@ -2,15 +2,19 @@ package gate
 
 import (
 	"testing"
+	"time"
 
 	"github.com/kausality-io/function-kausality/admission/gating"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 )
@@ -108,6 +112,31 @@ func TestResolution(t *testing.T) {
 	}
 	if got := resolution(have, shown, gating.Decision{}); got != "it was approved" {
 		t.Errorf("the gate shows it: %q", got)
+	}
+}
+
+// TestApprovalOf covers KR-14-63: who approved is in the decision that opens the gate, else in the claims of a holder.
+func TestApprovalOf(t *testing.T) {
+	since := metav1.NewTime(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC))
+	have := &v1alpha1.Drift{Spec: v1alpha1.DriftSpec{ID: "id1"}, Status: v1alpha1.DriftStatus{Since: &since}}
+	holders := []identity.Holder{{State: &parent.State{Annotations: map[string]string{v1alpha1.AnnotationKeyClaims: `[{"content":"c","state":"pending",` +
+		`"digest":"id1","at":"2026-01-02T12:00:01Z","relation":"External","by":[{"user":"mallory"},{"user":"anna"}],"counted":[{"user":"anna"}]}]`}}}}
+	opens := func(digest string) gating.Decision {
+		return gating.Decision{Action: gating.ActionOpen, Approval: &v1alpha1.HopApproval{Digest: digest, By: []v1alpha1.Vote{{User: "bob"}}}}
+	}
+	for name, tc := range map[string]struct {
+		why  string
+		d    gating.Decision
+		want string
+	}{
+		"Opens":           {why: settling.WhyApproved, d: opens("id1"), want: ", by bob"},
+		"OpensForAnother": {why: settling.WhyApproved, d: opens("id2"), want: ", by anna"},
+		"Opened":          {why: settling.WhyApproved, want: ", by anna"},
+		"Gone":            {why: "the external resource is as it should be", d: opens("id1")},
+	} {
+		if got := approval.ByText(approvalOf(have, tc.why, holders, tc.d)); got != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
 	}
 }
 

@@ -221,8 +221,13 @@ func TestChain(t *testing.T) {
 	assert.Nil(t, OfTransition(Transition{Object: state, Was: closed, Is: closed}))
 
 	held.Status.Phase, held.Status.Resolution = v1alpha1.DriftResolved, "it was approved"
+	held.Status.Votes = []v1alpha1.Vote{{User: "mallory"}}
+	held.Status.Approval = &v1alpha1.HopApproval{Mode: v1alpha1.ApprovalOnce, By: []v1alpha1.Vote{{User: "hans"}}}
 	over := recorded(t, OfResolution(&held, noon.Add(6*time.Minute)))[0]
 	assert.Contains(t, over.CausedBy, drift.ID)
+	require.Len(t, over.Approvers, 1, "those whose votes counted")
+	assert.Equal(t, "hans", over.Approvers[0].User)
+	assert.Equal(t, "once", over.Approval.Mode)
 }
 
 // TestOfTransition covers KR-16-12: approvals by which a gate opened.

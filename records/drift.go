@@ -11,7 +11,6 @@ import (
 // drift that begins or is over. Its fields are those of a Drift, whose later changes it does not see.
 type drift struct {
 	spec  v1alpha1.DriftSpec
-	votes []v1alpha1.Vote
 	since time.Time
 	// holder is who holds it; empty for a refusal.
 	holder v1alpha1.DriftHolder
@@ -20,9 +19,10 @@ type drift struct {
 	// parent's trace and labels; nil where unknown.
 	parent trace.Trace
 
-	// over is when it was resolved; zero while it is not. why is a clause for users.
-	over time.Time
-	why  string
+	// over is when it was resolved; zero while it is not. why is a clause for users, and approval what resolved it; nil for none.
+	over     time.Time
+	why      string
+	approval *v1alpha1.HopApproval
 }
 
 // OfDrift is what is recorded when an occurrence of a drift was stored (KR-16-11): DriftHeld, or DriftLogged where the change passed. of is the trace
@@ -32,7 +32,7 @@ func OfDrift(d *v1alpha1.Drift, of trace.Trace, logged bool) Occurrence {
 		return nil
 	}
 	return &drift{
-		spec: *d.Spec.DeepCopy(), votes: d.Status.Votes, since: d.Status.Since.Time, holder: d.Status.Holder, logged: logged, parent: of,
+		spec: *d.Spec.DeepCopy(), since: d.Status.Since.Time, holder: d.Status.Holder, logged: logged, parent: of,
 	}
 }
 
@@ -41,7 +41,7 @@ func OfResolution(d *v1alpha1.Drift, at time.Time) Occurrence {
 	if d.Status.Since == nil {
 		return nil
 	}
-	return &drift{spec: *d.Spec.DeepCopy(), votes: d.Status.Votes, since: d.Status.Since.Time, over: at, why: d.Status.Resolution}
+	return &drift{spec: *d.Spec.DeepCopy(), since: d.Status.Since.Time, over: at, why: d.Status.Resolution, approval: d.Status.Approval.DeepCopy()}
 }
 
 // Records of the drift.
@@ -52,7 +52,10 @@ func (d *drift) Records(c recordsv1alpha1.Cluster) []recordsv1alpha1.Record {
 	}
 	r := newRecord(c, recordsv1alpha1.TypeResolved, child, d.over, d.spec.ID, d.since.UTC().Format(time.RFC3339))
 	d.describe(&r)
-	r.Message, r.Approvers = d.why, approversOf(d.votes)
+	r.Message = d.why
+	if a := d.approval; a != nil { // votes alone approve nothing
+		r.Approval, r.Approvers = &recordsv1alpha1.Approval{Mode: string(a.Mode), Policy: a.Policy}, approversOf(a.By)
+	}
 	// Whether it was held or logged is not stored: one of the two exists.
 	for _, of := range []recordsv1alpha1.Type{recordsv1alpha1.TypeDriftHeld, recordsv1alpha1.TypeDriftLogged} {
 		r.CausedBy = append(r.CausedBy, d.beginID(c, child, of))

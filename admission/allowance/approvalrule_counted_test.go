@@ -66,3 +66,22 @@ func TestCounted(t *testing.T) {
 		})
 	}
 }
+
+// TestWithRulesOf covers KR-14-63: a rule that is watched and was not read yet applies, and one that both have applies as it was read.
+func TestWithRulesOf(t *testing.T) {
+	rule := func(name string) *Rule {
+		r := compiledRule(t, v1alpha1.ApprovalRuleSpec{Match: v1alpha1.ApprovalRuleMatch{Namespaces: []string{"*"}}, Require: []v1alpha1.RequiredVotes{{Count: 2}}})
+		r.Name = name
+		return r
+	}
+	both, read, watched := rule("both"), rule("read"), rule("watched")
+	stored := NewSet(nil, nil, nil).WithRules([]*Rule{both, read})
+	seen := NewSet(nil, nil, nil).WithRules([]*Rule{rule("both"), watched})
+	got := stored.WithRulesOf(seen).Matching(&Change{Namespace: "shop", Relation: v1alpha1.RelationExternal, Verbs: []v1alpha1.Verb{v1alpha1.VerbUpdate}})
+	if len(got) != 3 || got[0] != both || got[1] != read || got[2] != watched {
+		t.Errorf("got %d rules", len(got))
+	}
+	if stored.WithRulesOf(nil) != stored || stored.WithRulesOf(NewSet(nil, nil, nil)) != stored {
+		t.Error("there is nothing to add")
+	}
+}

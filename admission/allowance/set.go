@@ -77,6 +77,21 @@ func (s *Set) WithRules(rules []*Rule) *Set {
 	return &out
 }
 
+// WithRulesOf returns the Set with those ApprovalRules of another one, nil for none, that it lacks by their names: one that was read may be
+// older than one that is watched.
+func (s *Set) WithRulesOf(other *Set) *Set {
+	if !other.HasRules() {
+		return s
+	}
+	all := slices.Clone(s.rules)
+	for _, r := range other.rules {
+		if !slices.ContainsFunc(s.rules, func(have *Rule) bool { return have.Name == r.Name }) {
+			all = append(all, r)
+		}
+	}
+	return s.WithRules(all)
+}
+
 // Policies returns the Set itself: a Set that never changes is a source of policies.
 func (s *Set) Policies() *Set { return s }
 

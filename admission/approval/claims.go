@@ -97,14 +97,19 @@ func (c Claims) Use(content string, u Use) (claimed *v1alpha1.Claim, free bool) 
 }
 
 // Take returns the claims with an approval claimed for a use.
-func (c Claims) Take(e Entry, u Use, now time.Time) (Claims, v1alpha1.Claim) {
-	child := u.Child
+func (c Claims) Take(m Match, u Use, now time.Time) (Claims, v1alpha1.Claim) {
+	child, e := u.Child, m.Entry
 	claim := v1alpha1.Claim{
 		Content: e.Content, State: v1alpha1.ClaimPending, At: Stamp(now), Generation: e.Generation,
 		Child: &child, Digest: u.Digest, User: u.User, Relation: u.Relation, Reason: annotation.Cut(e.Reason, v1alpha1.MaxCauseName),
 	}
 	if have := c.Of(e.Content); have != nil {
 		claim.Generation, claim.Mode, claim.Votes, claim.By = have.Generation, have.Mode, have.Votes, have.By
+	}
+	if m.By != nil && !slices.EqualFunc(m.By, claim.By, func(a, b v1alpha1.Vote) bool {
+		return a.User == b.User && a.BreakGlass == b.BreakGlass && (a.Reason == "" || a.Reason == claim.Reason)
+	}) {
+		claim.Counted = m.By
 	}
 	claim.ID = useID(e.Content, u, now)
 	return c.put(claim), claim
@@ -135,7 +140,7 @@ func (c Claims) Set(id string, state v1alpha1.ClaimState, now time.Time) Claims 
 	next := *have
 	next.State, next.At = state, Stamp(now)
 	if state == v1alpha1.ClaimOpen {
-		next.ID, next.Child, next.User = "", nil, ""
+		next.ID, next.Child, next.User, next.Counted = "", nil, "", nil
 		if !next.Votes {
 			next.Digest = ""
 		}
@@ -192,16 +197,3 @@ func (c Claims) Forget(digest string, written []Entry) Claims {
 
 // Stamp returns a time in the form that it has in annotations: UTC, whole seconds.
 func Stamp(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
-
-// BrokenGlass returns the vote of the user who approved a difference alone, by its id; nil where there is no such
-// vote (KR-14-43).
-func (c Claims) BrokenGlass(digest string) *v1alpha1.Vote {
-	for _, claim := range slices.Backward(c) {
-		for _, v := range slices.Backward(claim.By) {
-			if claim.Digest == digest && v.BreakGlass != "" {
-				return &v
-			}
-		}
-	}
-	return nil
-}

@@ -26,7 +26,7 @@ func TestTake(t *testing.T) {
 	e := entry(t, `[{"kind":"Deployment","name":"web","generation":7}]`)
 	open := Claims{{Content: "other", State: v1alpha1.ClaimUsed}, {Content: e.Content, State: v1alpha1.ClaimOpen, Generation: 9}}
 	before := slices.Clone(open)
-	got, claim := open.Take(e, use(), now)
+	got, claim := open.Take(Match{Entry: e}, use(), now)
 
 	child := use().Child
 	want := v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimPending, Generation: 9, At: Stamp(now), ID: claim.ID, Child: &child,
@@ -40,13 +40,13 @@ func TestTake(t *testing.T) {
 	if len(claim.ID) != 12 {
 		t.Errorf("want an id of 12 hex digits, got %q", claim.ID)
 	}
-	if _, again := open.Take(e, use(), now); again.ID != claim.ID {
+	if _, again := open.Take(Match{Entry: e}, use(), now); again.ID != claim.ID {
 		t.Error("same input, other id")
 	}
-	if _, later := open.Take(e, use(), now.Add(time.Nanosecond)); later.ID == claim.ID {
+	if _, later := open.Take(Match{Entry: e}, use(), now.Add(time.Nanosecond)); later.ID == claim.ID {
 		t.Error("another use needs another id")
 	}
-	if fresh, c := (Claims{}).Take(e, use(), now); len(fresh) != 1 || c.Generation != 7 {
+	if fresh, c := (Claims{}).Take(Match{Entry: e}, use(), now); len(fresh) != 1 || c.Generation != 7 {
 		t.Errorf("never admitted: the entry's own generation holds, got %+v", fresh)
 	}
 	if s := ParseClaims(got.String()); !cmp.Equal(s, got, cmpopts.EquateApproxTime(0)) {
@@ -58,7 +58,7 @@ func TestTake(t *testing.T) {
 // same use still: by the claim's id, and by nothing less.
 func TestUseAgainWithAnotherDifference(t *testing.T) {
 	e := entry(t, `[{"kind":"Deployment","name":"web","generation":7}]`)
-	taken, claim := Claims{}.Take(e, use(), now)
+	taken, claim := Claims{}.Take(Match{Entry: e}, use(), now)
 	for reason, tc := range map[string]struct {
 		change func(*Use)
 		want   bool
@@ -80,7 +80,7 @@ func TestUseAgainWithAnotherDifference(t *testing.T) {
 
 func TestSetState(t *testing.T) {
 	e := entry(t, `[{"kind":"Deployment","name":"web","generation":7}]`)
-	taken, claim := Claims{}.Take(e, use(), now)
+	taken, claim := Claims{}.Take(Match{Entry: e}, use(), now)
 	later := now.Add(time.Minute)
 
 	used := taken.Set(claim.ID, v1alpha1.ClaimUsed, later)
@@ -143,7 +143,7 @@ func TestClaimsBounded(t *testing.T) {
 		for i := range rapid.IntRange(0, 200).Draw(t, "approvals") {
 			e := Entry{Content: fmt.Sprint(i)}
 			var claim v1alpha1.Claim
-			c, claim = c.Take(e, use(), now)
+			c, claim = c.Take(Match{Entry: e}, use(), now)
 			state := rapid.SampledFrom([]v1alpha1.ClaimState{v1alpha1.ClaimOpen, v1alpha1.ClaimPending, v1alpha1.ClaimUsed, v1alpha1.ClaimUsed,
 				v1alpha1.ClaimPruned}).Draw(t, "state")
 			c = c.Set(claim.ID, state, now)

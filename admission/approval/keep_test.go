@@ -137,7 +137,7 @@ func TestOnceUnderGitOps(t *testing.T) {
 	if !ok || !m.NeedsClaim() {
 		t.Fatal("a fresh approval must be usable")
 	}
-	taken, claim := Parse(stored).Claims.Take(m.Entry, q.Use, now)
+	taken, claim := Parse(stored).Claims.Take(m, q.Use, now)
 	stored[keyClaims] = taken.String()
 	stored[keyClaims] = taken.Set(claim.ID, v1alpha1.ClaimUsed, now).String()
 	stored = apply(stored, Remove(stored, func(e Entry) bool { return e.Content == m.Entry.Content }))

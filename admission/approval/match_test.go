@@ -130,7 +130,7 @@ func TestApprovedPrefersLasting(t *testing.T) {
 func TestApprovedOnce(t *testing.T) {
 	value := `[{"kind":"Deployment","name":"web"}]`
 	entry := Parse(annotations{keyApprovals: value}).Approvals[0]
-	taken, claim := Claims{}.Take(entry, use(), now)
+	taken, claim := Claims{}.Take(Match{Entry: entry}, use(), now)
 
 	cases := map[string]struct {
 		reason  string
@@ -188,7 +188,7 @@ func TestApprovedOnce(t *testing.T) {
 func TestApprovedRetryKeepsItsClaim(t *testing.T) {
 	s := Parse(annotations{keyApprovals: `[{"kind":"Deployment","name":"web","generation":5},{"kind":"Deployment","name":"*","generation":5}]`})
 	for _, claimed := range s.Approvals {
-		s.Claims, _ = Claims{}.Take(claimed, use(), now)
+		s.Claims, _ = Claims{}.Take(Match{Entry: claimed}, use(), now)
 		if m, ok := s.Approved(query()); !ok || m.NeedsClaim() || m.Entry.Content != claimed.Content {
 			t.Errorf("claimed %+v, retried with %+v", claimed.Approval, m.Entry.Approval)
 		}

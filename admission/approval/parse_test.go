@@ -267,7 +267,7 @@ func TestReasonOfClaim(t *testing.T) {
 	if n := len(arrived.Reason); n > v1alpha1.MaxCauseName || n < v1alpha1.MaxCauseName-2 {
 		t.Errorf("the reason has %d bytes", n)
 	}
-	if _, taken := (Claims{arrived}).Take(e, use(), time.Now()); taken.Reason != arrived.Reason {
+	if _, taken := (Claims{arrived}).Take(Match{Entry: e}, use(), time.Now()); taken.Reason != arrived.Reason {
 		t.Errorf("used, the reason is %q", taken.Reason)
 	}
 }

@@ -224,7 +224,7 @@ func TestApprovedByVotes(t *testing.T) {
 	if !ok || !m.NeedsClaim() {
 		t.Fatalf("two votes of two do not approve: %v", p.annotations)
 	}
-	taken, claim := set.Claims.Take(m.Entry, q.Use, now)
+	taken, claim := set.Claims.Take(m, q.Use, now)
 	if used := taken.Set(claim.ID, v1alpha1.ClaimUsed, now); len(used[0].By) != 2 {
 		t.Errorf("a used claim names who approved: %+v", used[0])
 	}

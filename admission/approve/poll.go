@@ -95,16 +95,3 @@ func Deleters(f *facts.Facts, id string) []string {
 	}
 	return out
 }
-
-// Approvers returns votes in the form of a trace (KR-14-10): without the groups, which are for the rules alone, and with the reasons where
-// they differ.
-func Approvers(votes []v1alpha1.Vote) []v1alpha1.Vote {
-	out := slices.Clone(votes)
-	differ := slices.ContainsFunc(votes, func(v v1alpha1.Vote) bool { return v.Reason != votes[0].Reason })
-	for i := range out {
-		if out[i].Groups = nil; !differ {
-			out[i].Reason = ""
-		}
-	}
-	return out
-}

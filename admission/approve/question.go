@@ -29,10 +29,10 @@ func Query(f *facts.Facts, digest change.Digest, since int64, lacks func([]v1alp
 func By(f *facts.Facts, class outcome.Class, holder *parent.State, set approval.Set, m approval.Match, use approval.Use) outcome.Verdict {
 	v := outcome.Allow(class, outcome.ReasonApproved)
 	v.Resolution = outcome.ResolutionApproved
-	v.Approval = given(m, use.Digest)
+	v.Approval = m.Approval(use.Digest)
 	switch {
 	case m.NeedsClaim():
-		v.Claim = Claim(f, holder, set, m.Entry, use)
+		v.Claim = Claim(f, holder, set, m, use)
 		v.Approval.Claim = v.Claim.ID
 	case m.Claimed != nil:
 		v.Approval.Claim = m.Claimed.ID
@@ -44,13 +44,8 @@ func By(f *facts.Facts, class outcome.Class, holder *parent.State, set approval.
 // intent, which ends the approvals from before.
 func ByOwn(class outcome.Class, m approval.Match, id string) outcome.Verdict {
 	v := outcome.Allow(class, outcome.ReasonApproved)
-	v.Approval = given(m, id)
+	v.Approval = m.Approval(id)
 	return v
-}
-
-// given returns an approval in the form in which the hop of a change records it.
-func given(m approval.Match, id string) *v1alpha1.HopApproval {
-	return &v1alpha1.HopApproval{Content: m.Entry.Content, Mode: m.Entry.Mode, Digest: id, Reason: Bounded(m.Entry.Reason), By: Approvers(m.By)}
 }
 
 // Upgrade returns the verdict on a change that one of the UpgradeAllowances permits to a new build of the controller

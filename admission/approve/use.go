@@ -25,6 +25,6 @@ func Use(f *facts.Facts, digest string) approval.Use {
 }
 
 // Claim returns the effect that claims an approval on its holder.
-func Claim(f *facts.Facts, holder *parent.State, set approval.Set, e approval.Entry, u approval.Use) *identity.ClaimEffect {
-	return identity.Claim(holder, set.Claims, e, u, f.Req.Time)
+func Claim(f *facts.Facts, holder *parent.State, set approval.Set, m approval.Match, u approval.Use) *identity.ClaimEffect {
+	return identity.Claim(holder, set.Claims, m, u, f.Req.Time)
 }

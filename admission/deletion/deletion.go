@@ -135,7 +135,7 @@ func (ev *decider) blockedDeletion(j judgement) (outcome.Verdict, Finding) {
 	r := outcome.Refusal{Code: 403, Reason: outcome.ReasonExternalDeletion, Why: j.why, Suggestion: identity.ApproveCommand(j.holder, kind, j.digest.ID())}
 	ask := approval.Query{Digests: j.digests(), Use: approve.Use(ev.Facts, j.digest.ID()), Exact: j.exact}
 	poll := approve.PollOf(ev.Facts, approve.Destroying(ev.ctx, ev.Facts, j.blocked), func() []string { return approve.Deleters(ev.Facts, j.digest.ID()) })
-	ask.Lacks = poll.Lacks()
+	ask.Lacks, ask.Counted = poll.Lacks(), poll.Counted()
 	m, ok := gating.DeletionApproval(j.holder, j.object, j.set, ask)
 	votes, lacking := j.set.Tally(ask)
 	if lacking != "" {
@@ -192,7 +192,7 @@ func orphanCommands(ev *decider, blocked []*parent.State) string {
 func (ev *decider) settles(j judgement, m approval.Match, approved, voted bool, d *Finding) (outcome.Verdict, bool) {
 	if approved && ev.Kind.ManagementPolicies && mask.Gives(j.object.ManagementPolicies, v1alpha1.VerbDelete) {
 		if d.Approved = true; m.NeedsClaim() && (j.whole == "" || m.Entry.Digest != j.whole.ID()) { // that of the whole ends with the holder
-			d.Claim = approve.Claim(ev.Facts, j.holder, j.set, m.Entry, approve.Use(ev.Facts, j.digest.ID()))
+			d.Claim = approve.Claim(ev.Facts, j.holder, j.set, m, approve.Use(ev.Facts, j.digest.ID()))
 		}
 		return outcome.Verdict{}, true
 	}

@@ -85,18 +85,19 @@ func destructionApproved(ctx context.Context, f *facts.Facts, j judgement, verb 
 	if j.holder.UID == j.object.UID {
 		intent = gating.RecordedIntent(j.object.Annotations)
 	}
+	poll := approve.PollOf(f, approve.Destroying(ctx, f, []*parent.State{j.object}), func() []string { return approve.Deleters(f, j.digest.ID()) })
 	for _, v := range []v1alpha1.Verb{v1alpha1.VerbDelete, verb} {
 		use := approve.Use(f, j.digest.ID())
 		m, ok := j.set.Approved(approval.Query{
 			APIVersion: apiVersion, Kind: kind, Name: j.object.Name, Resource: j.object.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
 			Relation: v1alpha1.RelationExternal, Verbs: []v1alpha1.Verb{v}, Digests: j.digests(), Intent: intent, Use: use,
-			Lacks: approve.PollOf(f, approve.Destroying(ctx, f, []*parent.State{j.object}), func() []string { return approve.Deleters(f, j.digest.ID()) }).Lacks(),
+			Lacks: poll.Lacks(), Counted: poll.Counted(),
 		})
 		switch {
 		case !ok:
 			continue
 		case m.NeedsClaim():
-			return true, approve.Claim(f, j.holder, j.set, m.Entry, use)
+			return true, approve.Claim(f, j.holder, j.set, m, use)
 		}
 		return true, nil
 	}

@@ -130,12 +130,13 @@ func (g Managed) frozen() *identity.Freeze {
 func (g Managed) query(holder *parent.State, verbs []v1alpha1.Verb, digest change.Digest) approval.Query {
 	intent, _ := trace.Intent(holder)
 	apiVersion, kind := g.MR.ToAPIVersionAndKind()
+	lacks, counted := g.poll(verbs)
 	return approval.Query{
 		APIVersion: apiVersion, Kind: kind, Name: g.MR.Name, Resource: g.MR.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
 		Relation: v1alpha1.RelationExternal, Verbs: verbs, Digests: []change.Digest{digest}, Intent: intent.Generation, Use: g.use(digest.ID()),
 		Named: slices.Contains(verbs, v1alpha1.VerbDelete), Exact: Retargeted(g.MR),
 		Means: verb.Of(g.MR.GroupKind()).Means, Default: verb.Default(g.MR.GroupKind()),
-		Lacks: g.lacks(verbs),
+		Lacks: lacks, Counted: counted,
 	}
 }
 
@@ -146,15 +147,16 @@ func ExternalChange(o *parent.State, verbs []v1alpha1.Verb) allowance.Change {
 		Relation: v1alpha1.RelationExternal, Verbs: verbs}
 }
 
-// lacks returns approval.Query.Lacks for verbs on the external resource (KR-14-03).
-func (g Managed) lacks(verbs []v1alpha1.Verb) func([]v1alpha1.Vote) (string, bool) {
+// poll returns approval.Query.Lacks and approval.Query.Counted for verbs on the external resource (KR-14-03, KR-14-10).
+func (g Managed) poll(verbs []v1alpha1.Verb) (lacks func([]v1alpha1.Vote) (string, bool), counted func([]v1alpha1.Vote) []v1alpha1.Vote) {
 	rules := g.rules(verbs)
 	if len(rules) == 0 {
-		return nil
+		return nil, nil
 	}
 	// Since its gate was moved last, before which nothing was held behind it.
 	authors := trace.Authors(g.MR.Annotations, mask.ParseGate(g.MR.Annotations).Generation)
-	return func(votes []v1alpha1.Vote) (string, bool) { return rules.Lacks(votes, authors, g.Now) }
+	lacks = func(votes []v1alpha1.Vote) (string, bool) { return rules.Lacks(votes, authors, g.Now) }
+	return lacks, func(votes []v1alpha1.Vote) []v1alpha1.Vote { return rules.Counted(votes, authors, g.Now) }
 }
 
 // covering returns what may freeze the managed resource from outside.
@@ -232,7 +234,7 @@ func (g Managed) open(author []string, was v1alpha1.Gate, h identity.Holder, set
 	switch {
 	case m.NeedsClaim():
 		stored, has := h.State.Annotations[v1alpha1.AnnotationKeyClaims]
-		claims, claim := set.Claims.Take(m.Entry, g.use(id), g.Now)
+		claims, claim := set.Claims.Take(m, g.use(id), g.Now)
 		if value := claims.String(); h.State.UID == g.MR.UID {
 			edits = map[string]*string{v1alpha1.AnnotationKeyClaims: &value}
 		} else {
@@ -246,7 +248,7 @@ func (g Managed) open(author []string, was v1alpha1.Gate, h identity.Holder, set
 		next.Claim = withUse(next.Claim, m.Claimed.ID)
 	}
 	d := g.stored(ActionOpen, author, next)
-	d.Claim, d.Edits, d.Once = effect, edits, m.NeedsClaim()
+	d.Claim, d.Edits, d.Once, d.Approval = effect, edits, m.NeedsClaim(), m.Approval(id)
 	return d
 }
 
@@ -295,6 +297,7 @@ func (g Managed) deletionOf(author []string, gate v1alpha1.Gate, h identity.Hold
 	d := g.open(author, gate, h, set, m, whole.ID(), verbs, nil)
 	if once {
 		d.Gate.Claim = withUse(d.Gate.Claim, m.Entry.Content)
+		d.Approval.Mode = v1alpha1.ApprovalOnce
 	}
 	return d, true
 }

@@ -9,8 +9,10 @@ import (
 
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
@@ -212,6 +214,35 @@ func TestExternalGating(t *testing.T) {
 				t.Errorf("%s: gate %+v", tc.reason, d.Gate)
 			}
 		})
+	}
+}
+
+// TestExternalGatingVotes covers KR-14-12 and KR-14-63: the Drift of what Flux or Argo CD would do has who voted and what is missing, and the
+// opening who approved.
+func TestExternalGatingVotes(t *testing.T) {
+	rule, errs := allowance.CompileRule(&v1alpha1.ApprovalRule{ObjectMeta: metav1.ObjectMeta{Name: "two"}, Spec: v1alpha1.ApprovalRuleSpec{
+		Match:   v1alpha1.ApprovalRuleMatch{Relations: []v1alpha1.Relation{v1alpha1.RelationExternal}},
+		Require: []v1alpha1.RequiredVotes{{Count: 2}}}})
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	o := fx.Terraform(map[string]string{v1alpha1.AnnotationKeyGate: `{"state":"closed","generation":6,"at":"2026-01-02T11:30:00Z"}`})
+	decideWith := func(votes ...v1alpha1.Vote) Decision {
+		id := identity.DriftDigest(parent.Sum(o, parent.RoleNone), parent.Sum(o, parent.RoleNone), pendingPlan).ID()
+		fx.Annotate(v1alpha1.AnnotationKeyClaims, approval.Claims{{Content: "c", State: v1alpha1.ClaimOpen, Digest: id, Mode: v1alpha1.ApprovalOnce, Votes: true,
+			Generation: 99, By: votes}}.String())(o)
+		g := externalGating(o, waiting())
+		g.Policies = allowance.NewSet(nil, nil, nil).WithRules([]*allowance.Rule{rule})
+		return g.Decide()
+	}
+	anna, bob, bot := v1alpha1.Vote{User: "anna"}, v1alpha1.Vote{User: "bob"}, v1alpha1.Vote{User: "bot", Machine: true}
+	d := decideWith(anna, bot)
+	if d.Drift == nil || len(d.Votes) != 2 || !strings.HasPrefix(d.Lacks, "1 of 2 approvals (anna); needs 1 more") {
+		t.Errorf("one vote of two: %+v", d)
+	}
+	d = decideWith(anna, bot, bob)
+	if d.Action != ActionOpen || approval.ByText(d.Approval) != ", by anna and bob" {
+		t.Errorf("two votes of two: %+v, by %+v", d, d.Approval)
 	}
 }
 

@@ -90,6 +90,8 @@ type Decision struct {
 	Edits map[string]*string
 	// Once: the gate opens by a once approval that was not claimed before.
 	Once bool
+	// Approval by which the gate opens; nil where it opens by none.
+	Approval *v1alpha1.HopApproval
 	// Blind: the gate opens although nothing can be compared.
 	Blind bool
 	// Drift of the external resource that is not approved; nil for none.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/approval"
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -69,6 +70,51 @@ func TestDecideInWindows(t *testing.T) {
 				t.Errorf("%s, lacks %q, again %s: %s", d.Action, d.Lacks, d.Again, d.Why)
 			}
 		})
+	}
+}
+
+// TestDecideApprovedBy covers KR-14-63: an opening by an approval names those whose votes counted, and so does the claim that it takes.
+func TestDecideApprovedBy(t *testing.T) {
+	drifted := fx.With(fx.Instance(), fx.Synced, fx.Ready, fx.Tampered)
+	drift := decideGate(t, gatingOf(drifted, fx.Composite())).Drift.ID
+	const at = `","at":"2026-01-02T11:00:00Z"`
+	const anna, bob = `anna` + at, `},{"user":"bob` + at
+	for name, tc := range map[string]struct {
+		policies *allowance.Set
+		votes    string
+		want     string
+		stored   string
+	}{
+		"NoRule":      {votes: anna + bob, want: ", by anna and bob"},
+		"AllCount":    {policies: between(t, "0 10 * * *", 8), votes: anna + bob, want: ", by anna and bob"},
+		"NotMachines": {policies: between(t, "0 10 * * *", 8), votes: `bot` + at + `,"machine":true` + bob, want: ", by bob", stored: "bob"},
+		"NoGlass":     {policies: between(t, "0 10 * * *", 8), votes: `bob` + at + `,"breakGlass":"it burns"`, want: ", by bob", stored: "bob"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := gatingOf(drifted, fx.With(fx.Composite(), votedFor(drift, "open", tc.votes)))
+			g.Policies = tc.policies
+			d := decideGate(t, g)
+			if d.Action != ActionOpen || d.Approval == nil || d.Approval.Digest != drift {
+				t.Fatalf("%s: %s, by %+v", d.Action, d.Why, d.Approval)
+			}
+			if got := approval.ByText(d.Approval); got != tc.want {
+				t.Errorf("the opening is%s, want%s", got, tc.want)
+			}
+			claim := approval.ParseClaims(d.Claim.Value)[0]
+			stored := ""
+			for _, v := range claim.Counted {
+				stored += v.User
+			}
+			if stored != tc.stored {
+				t.Errorf("the claim stores %q beside its votes, want %q", stored, tc.stored)
+			}
+			if got := approval.VotesText(approval.Approvers(claim)); got != tc.want {
+				t.Errorf("the claim names%s, want%s", got, tc.want)
+			}
+		})
+	}
+	if d := decideGate(t, gatingOf(drifted, fx.Composite())); d.Approval != nil {
+		t.Errorf("nothing opens, by %+v", d.Approval)
 	}
 }
 

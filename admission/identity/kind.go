@@ -83,12 +83,12 @@ type ClaimEffect struct {
 
 // Claim returns the effect that claims an approval on its holder: it stores the claim. An approval that
 // was never admitted has no generation; it takes the holder's, or a retry would find it outdated.
-func Claim(holder *parent.State, claims approval.Claims, e approval.Entry, u approval.Use, now time.Time) *ClaimEffect {
+func Claim(holder *parent.State, claims approval.Claims, m approval.Match, u approval.Use, now time.Time) *ClaimEffect {
 	stored, has := holder.Annotations[v1alpha1.AnnotationKeyClaims]
-	taken := e
-	if taken.Generation == 0 {
-		taken.Generation = holder.Generation
+	taken := m
+	if taken.Entry.Generation == 0 {
+		taken.Entry.Generation = holder.Generation
 	}
 	after, claim := claims.Take(taken, u, now)
-	return &ClaimEffect{Holder: holder.Ref, Entry: e, Use: u, Stored: stored, HasStored: has, Value: after.String(), ID: claim.ID}
+	return &ClaimEffect{Holder: holder.Ref, Entry: m.Entry, Use: u, Stored: stored, HasStored: has, Value: after.String(), ID: claim.ID}
 }

@@ -93,7 +93,7 @@ func Released(d *v1alpha1.Drift, p, child *parent.State, records []Record, compl
 		return "the parent is gone"
 	case FunctionHolds(p) && (!complete || slices.ContainsFunc(records, func(r Record) bool { return r.is(d) })):
 		return ""
-	case claimed(d, p) || landed(d, child):
+	case claimed(d, p) || landed(d, child) || deletedByUse(d, p, child):
 		return WhyApproved
 	}
 	if intent, _ := trace.Intent(p); d.Spec.Intent > 0 && intent.Generation > d.Spec.Intent {

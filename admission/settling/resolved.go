@@ -1,7 +1,6 @@
 package settling
 
 import (
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +30,9 @@ func Resolved(d *v1alpha1.Drift, p *parent.State, now time.Time, child func() (*
 		return "", err
 	}
 	if c == nil && d.Spec.Operation != "CREATE" && d.Spec.Child.Name != "" {
+		if deletedByUse(d, p, c) {
+			return WhyApproved, nil
+		}
 		return "the child was deleted", nil
 	}
 	if landed(d, c) {
@@ -45,11 +47,37 @@ func Resolved(d *v1alpha1.Drift, p *parent.State, now time.Time, child func() (*
 // WhyApproved is the resolution of a drift that an approval allowed.
 const WhyApproved = "it was approved"
 
+// ApprovalOf returns the approval by which a drift is resolved: that in the trace of the child, else that which its use shows on an object
+// on which it may have been approved (KR-14-63). Each may be nil. It is nil where that is not known.
+func ApprovalOf(d *v1alpha1.Drift, child *parent.State, on ...*parent.State) *v1alpha1.HopApproval {
+	if landed(d, child) {
+		return trace.Of(child.Annotations).Own().Approval
+	}
+	for _, p := range on {
+		if p == nil {
+			continue
+		}
+		if a := use(d, p, true); a != nil {
+			return a
+		}
+	}
+	return nil
+}
+
 // claimed reports whether an approval of a drift was used.
-func claimed(d *v1alpha1.Drift, p *parent.State) bool {
-	return slices.ContainsFunc(approval.ParseClaims(p.Annotations[v1alpha1.AnnotationKeyClaims]), func(c v1alpha1.Claim) bool {
-		return c.Digest == d.Spec.ID && c.State == v1alpha1.ClaimUsed && d.Status.Since != nil && !c.At.Before(d.Status.Since)
-	})
+func claimed(d *v1alpha1.Drift, p *parent.State) bool { return use(d, p, false) != nil }
+
+// deletedByUse reports whether a child is gone for whose deletion an approval is claimed: that it was stored, the claim shows later.
+func deletedByUse(d *v1alpha1.Drift, p, child *parent.State) bool {
+	return child == nil && d.Spec.Operation == "DELETE" && use(d, p, true) != nil
+}
+
+// use of an approval of a drift on an object, as approval.Claims.UsedFor.
+func use(d *v1alpha1.Drift, p *parent.State, pending bool) *v1alpha1.HopApproval {
+	if d.Status.Since == nil {
+		return nil
+	}
+	return approval.ParseClaims(p.Annotations[v1alpha1.AnnotationKeyClaims]).UsedFor(d.Spec.ID, d.Status.Since.Time, pending)
 }
 
 // landed reports whether a child, nil for none, has the approved change of a drift.

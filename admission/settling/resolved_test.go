@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -41,6 +42,7 @@ func TestResolved(t *testing.T) {
 	held := func(intent int64, separated bool, ago time.Duration) status {
 		return status{LastSeen: at(-ago), Intent: intent, Separated: separated, Held: &v1alpha1.HeldDrift{Drift: map[string]string{"spec.x": "1"}}}
 	}
+	pending := fx.Annotate(v1alpha1.AnnotationKeyClaims, `[{"content":"c","state":"pending","digest":"id1","at":"2026-01-02T11:59:30Z"}]`)
 	settled := fx.Annotate(v1alpha1.AnnotationKeySettledGeneration, "8")
 	cases := map[string]struct {
 		reason   string
@@ -71,6 +73,10 @@ func TestResolved(t *testing.T) {
 			want: "it was approved"},
 		"ClaimEarlier": {reason: "an approval of an earlier occurrence", op: "DELETE", p: xr(used("2026-01-02T11:58:00Z")), child: mr,
 			asked: true},
+		"DeletedByUse": {reason: "the child is gone before its claim is finished", op: "DELETE", p: xr(pending), want: "it was approved", asked: true},
+		"ClaimedForUpdate": {reason: "an update was approved, which deletes nothing", op: "UPDATE", p: xr(pending), want: "the child was deleted",
+			asked: true},
+		"ClaimPending": {reason: "it is not known whether it was stored", op: "DELETE", p: xr(pending), child: mr, asked: true},
 		"Withdrawn": {reason: "Crossplane composed everything since", op: "UPDATE", p: xr(synced), child: mr,
 			want: "it is no longer attempted", asked: true},
 		"NeverCreated": {reason: "as above", op: "CREATE", p: xr(synced), want: "it is no longer attempted", asked: true},
@@ -93,6 +99,42 @@ func TestResolved(t *testing.T) {
 			away := errors.New("away")
 			if got, err := Resolved(d, tc.p, fx.Noon, func() (*parent.State, error) { return nil, away }); tc.asked && (got != "" || !errors.Is(err, away)) {
 				t.Errorf("the child cannot be read: got %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestApprovalOf covers KR-14-63: who approved is in the trace of the child, else in the claims of an object that has the approval.
+func TestApprovalOf(t *testing.T) {
+	since := metav1.NewTime(fx.Noon)
+	d := &v1alpha1.Drift{Spec: v1alpha1.DriftSpec{ID: "id1"}, Status: v1alpha1.DriftStatus{Since: &since}}
+	child := func(a *v1alpha1.HopApproval) *parent.State {
+		hop := fx.Hop(fx.Instance(), 4, "c")
+		hop.Approval = a
+		return parent.Sum(fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hop}.String())), parent.RoleManaged)
+	}
+	holder := func(claims string) *parent.State {
+		return parent.Sum(fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyClaims, claims)), parent.RoleComposite)
+	}
+	voted := holder(`[{"content":"c","state":"used","digest":"id1","at":"2026-01-02T12:00:01Z","by":[{"user":"anna"},{"user":"bob"}]}]`)
+	counted := holder(`[{"content":"c","state":"used","digest":"id1","at":"2026-01-02T12:00:01Z","by":[{"user":"anna"},{"user":"bob"}],` +
+		`"counted":[{"user":"bob"}]}]`)
+	for name, tc := range map[string]struct {
+		child *parent.State
+		on    []*parent.State
+		want  string
+	}{
+		"Trace": {child: child(&v1alpha1.HopApproval{Digest: "id1", By: []v1alpha1.Vote{{User: "bob"}}}), on: []*parent.State{voted},
+			want: ", by bob"},
+		"Policy":          {child: child(&v1alpha1.HopApproval{Digest: "id1", Policy: "UpgradeAllowance/a"}), want: ", by UpgradeAllowance/a"},
+		"Claims":          {child: child(nil), on: []*parent.State{nil, holder("[]"), voted}, want: ", by anna and bob"},
+		"Counted":         {on: []*parent.State{counted}, want: ", by bob"},
+		"OtherDifference": {child: child(&v1alpha1.HopApproval{Digest: "id2", By: []v1alpha1.Vote{{User: "bob"}}})},
+		"None":            {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := approval.ByText(ApprovalOf(d, tc.child, tc.on...)); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
 	}

@@ -128,6 +128,9 @@ type Claim struct {
 	Expiry *metav1.Time `json:"expiry,omitempty"`
 	// By are the users who approved, at most MaxVotes.
 	By []Vote `json:"by,omitempty"`
+	// Counted of a claim that is used are the votes by which the change passed, where those are others than By: votes under
+	// other claims of the difference, and none that did not count. nil where they are By.
+	Counted []Vote `json:"counted,omitempty"`
 }
 
 // MaxVotes is how many users a claim names; MaxVoted is how many approvals one object

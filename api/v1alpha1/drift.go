@@ -167,6 +167,10 @@ type DriftStatus struct {
 	// BrokenGlass is the vote of the user who approved it alone, with the reason; nil for none.
 	// +optional
 	BrokenGlass *Vote `json:"brokenGlass,omitempty"`
+	// Approval by which it was resolved, as the trace of the child has it: who approved it, or the policy that did. nil where it was
+	// resolved otherwise, and where that is not known.
+	// +optional
+	Approval *HopApproval `json:"approval,omitempty"`
 	// Requesters are the users who requested the deletion, at most 16; nil for other changes.
 	// +optional
 	// +listType=set
@@ -289,6 +293,8 @@ type DriftReportSpec struct {
 	Request *ReportRequest `json:"request,omitempty"`
 	// Resolution is the reason, where Phase is Resolved.
 	Resolution string `json:"resolution,omitempty"`
+	// Approval by which it was resolved, where Phase is Resolved: who approved it, or the policy that did; nil for none.
+	Approval *HopApproval `json:"approval,omitempty"`
 }
 
 // ReportCommand is a command that a report suggests.

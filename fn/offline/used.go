@@ -63,7 +63,7 @@ func withoutVotes(s *parent.State) *parent.State {
 	claims := approval.ParseClaims(stored)
 	kept := make(approval.Claims, 0, len(claims))
 	for _, c := range claims {
-		if c.By = nil; !c.Votes || c.Spent() {
+		if c.By, c.Counted = nil, nil; !c.Votes || c.Spent() {
 			kept = append(kept, c)
 		}
 	}
