@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"net/url"
 	"strings"
 	"time"
 	"unicode"
@@ -14,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 
 	records "github.com/kausality-io/function-kausality/api/records/v1alpha1"
 	"github.com/kausality-io/function-kausality/history/client"
@@ -23,10 +19,6 @@ import (
 
 const (
 	formatCSV = "csv"
-	// historyService is where the chart installs the history.
-	historyService = "kausality-system/kausality-history"
-	// historyToken is the header that server.TokenHeader names. The plugin contains no server.
-	historyToken = "X-Kausality-Authorization" //nolint:gosec // It is the name of a header.
 	// defaultSince and defaultRecords bound what is printed.
 	defaultSince   = 90 * 24 * time.Hour
 	defaultRecords = 100
@@ -45,8 +37,7 @@ type historyCommand struct {
 	limit  int
 	watch  bool
 	graph  string
-	// Where the history is: behind the API server's proxy of a Service, or at a URL.
-	service, url, caFile string
+	historySource
 	// every is how often new records are read.
 	every time.Duration
 }
@@ -83,9 +74,7 @@ func newHistoryCommand(s *session) *cobra.Command {
 	fl.IntVar(&c.limit, "limit", defaultRecords, "How many records at most, the newest; 0 for all.")
 	fl.BoolVarP(&c.watch, "watch", "w", false, "Print new records until interrupted.")
 	fl.StringVar(&c.graph, "graph", "", "Instead: the record with this id, what led to it, and what followed, oldest first.")
-	fl.StringVar(&c.service, "history-service", historyService, "NAMESPACE/NAME of the history's Service, read through the API server.")
-	fl.StringVar(&c.url, "url", "", "https:// URL of the history, instead of --history-service.")
-	fl.StringVar(&c.caFile, "url-ca-file", "", "PEM certificates to trust for --url.")
+	c.addFlags(cmd)
 	return cmd
 }
 
@@ -103,7 +92,7 @@ func (c *historyCommand) run(cmd *cobra.Command, args []string) error {
 	if err := c.about(args); err != nil {
 		return err
 	}
-	from, err := c.history()
+	from, err := c.connect(c.session)
 	if err != nil {
 		return err
 	}
@@ -137,13 +126,9 @@ func (c *historyCommand) check(args []string) error {
 	case c.graph != "" && (len(args) > 0 || c.watch):
 		return usageError{errors.New("--graph is of one record: give no object and no --watch with it")}
 	case *c.kube.Impersonate != "":
-		return usageError{errors.New("--as: the history cannot impersonate; it shows what you may see")}
-	case c.url != "" && !strings.HasPrefix(c.url, "https://"):
-		return usageError{errors.New("--url must begin with https://: it is sent your credentials")}
-	case strings.Count(c.service, "/") != 1:
-		return usageError{errors.New("--history-service must be NAMESPACE/NAME")}
+		return usageError{errNoImpersonation}
 	}
-	return nil
+	return c.historySource.check()
 }
 
 // about the object of the arguments, which may be deleted: only its kind is looked up.
@@ -197,69 +182,6 @@ func (c *historyCommand) kind(of string) (kind schema.GroupKind, namespaced bool
 		return kind, false, fmt.Errorf("cannot find type %s: %w", of, err)
 	}
 	return gvk.GroupKind(), m.Scope.Name() == meta.RESTScopeNameNamespace, nil
-}
-
-// history to read from.
-func (c *historyCommand) history() (*client.Client, error) {
-	config, err := c.config()
-	if err != nil {
-		return nil, err
-	}
-	var base string
-	if c.url != "" {
-		base = c.url
-		config.TLSClientConfig = rest.TLSClientConfig{
-			CAFile: c.caFile, CertFile: config.CertFile, KeyFile: config.KeyFile, CertData: config.CertData, KeyData: config.KeyData,
-		}
-	} else {
-		namespace, name, _ := strings.Cut(c.service, "/")
-		base = strings.TrimSuffix(config.Host, "/") + "/api/v1/namespaces/" + url.PathEscape(namespace) + "/services/https:" + url.PathEscape(name) + ":https/proxy"
-		if !strings.Contains(base, "://") {
-			base = "https://" + base
-		}
-		config.Wrap(passToken)
-	}
-	u, err := url.Parse(base)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the URL of the history: %w", err)
-	}
-	if ip := net.ParseIP(u.Hostname()); c.url != "" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()) {
-		namespace, name, _ := strings.Cut(c.service, "/") // forwarded to the Service's port
-		config.ServerName = name + "." + namespace + ".svc"
-	}
-	if config.Host = u.Host; c.url != "" {
-		config.Host = base
-	}
-	h, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("cannot create a client: %w", err)
-	}
-	return &client.Client{Base: u, HTTP: h}, nil
-}
-
-// passToken copies the user's token to a header that the API server's proxy passes on.
-func passToken(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		if t := r.Header.Get("Authorization"); t != "" {
-			r = r.Clone(r.Context())
-			r.Header.Set(historyToken, t)
-		}
-		return next.RoundTrip(r)
-	})
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// explain what to do where the user is unknown.
-func (c *historyCommand) explain(err error) error {
-	if errors.Is(err, client.ErrUnauthorized) && c.url == "" {
-		return fmt.Errorf("%w; the API server's proxy passes on tokens but no certificates: with a certificate run "+
-			"kubectl port-forward -n %s service/%s 8443 and give --url https://localhost:8443 with --url-ca-file", err,
-			strings.Split(c.service, "/")[0], strings.Split(c.service, "/")[1])
-	}
-	return err
 }
 
 // list pages up to the limit. seen are the ids of what was printed, now is the time of the server before it.

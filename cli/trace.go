@@ -2,10 +2,12 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
@@ -20,29 +22,44 @@ const (
 type traceCommand struct {
 	*session
 	format format
+	historySource
+	since period
 }
 
 // newTraceCommand is `kubectl kausality trace`. It reads the annotation trace.
 func newTraceCommand(s *session) *cobra.Command {
-	c := &traceCommand{session: s}
+	c := &traceCommand{session: s, since: period(defaultSince)}
 	cmd := &cobra.Command{
-		Use: "trace TYPE/NAME", Short: "Show who caused an object to be as it is, from the origin to the object, and the objects below it.",
+		Use: "trace (TYPE/NAME | ID)", Short: "Show who caused an object to be as it is, from the origin to the object, and the objects below it.",
+		Long: "Shows who caused an object to be as it is, from the origin to the object, and the objects below it.\n\n" +
+			"With a trace id, 16 hex digits as tags of a cloud or variables of Terraform have it: shows whose intent it is of, and the objects that have it, in all " +
+			"namespaces or in that of -n. An object has the id of its last change; where none has it, the history is searched for the intent. " +
+			"Exits with 1 where nothing has the id, and with 5 where something has it, and you may not list all kinds.",
 		Example: `  # Who changed this database last, and through what?
   kubectl kausality trace database/orders-da6cb79af0ff
 
   # With times, and as a picture
   kubectl kausality trace xdatabase orders -o wide
-  kubectl kausality trace xdatabase orders -o svg > orders.svg`,
+  kubectl kausality trace xdatabase orders -o svg > orders.svg
+
+  # Whose change is it that a tag kausality.io/trace-id in the cloud identifies?
+  kubectl kausality trace 5f0c7d1e8a3b9246`,
 		ValidArgsFunction: completer{s}.object,
 		RunE:              c.run,
 	}
 	c.format.add(cmd, formatWide, formatName, formatJSON, formatYAML, formatMermaid, formatDot, formatSVG)
+	c.addFlags(cmd)
+	cmd.Flags().Var(&c.since, "since", "How far back a trace id is searched for in the history, as in 90d or 12h.")
+	cmd.Flags().Lookup("since").DefValue = "90d"
 	return cmd
 }
 
 // run prints the chain of causes of one object, also where a part of it cannot be
 // read.
 func (c *traceCommand) run(cmd *cobra.Command, args []string) error {
+	if len(args) == 1 && !strings.Contains(args[0], "/") && change.IsID(strings.ToLower(args[0])) {
+		return c.id(cmd.Context(), strings.ToLower(args[0]))
+	}
 	t, err := c.object(cmd, args)
 	if err != nil {
 		return err

@@ -109,6 +109,30 @@ func (p Provenance) Env() []Variable {
 	}
 }
 
+// Carried returns the Provenance that was written to spec.forProvider of a managed resource: to its tags, or to the env of a Workspace. It is the zero
+// Provenance where none was.
+func Carried(object map[string]any) Provenance {
+	spec, _ := object["spec"].(map[string]any)
+	forProvider, _ := spec["forProvider"].(map[string]any)
+	tags, _ := forProvider["tags"].(map[string]any)
+	text := func(key string) string { s, _ := tags[key].(string); return s }
+	p := Provenance{TraceID: text(TagTraceID), Initiator: text(TagInitiator), Origin: text(TagOrigin)}
+	env, _ := forProvider["env"].([]any)
+	for _, e := range env {
+		m, _ := e.(map[string]any)
+		value, _ := m["value"].(string)
+		switch m["name"] {
+		case VariableTraceID:
+			p.TraceID = value
+		case VariableInitiator:
+			p.Initiator = value
+		case VariableOrigin:
+			p.Origin = value
+		}
+	}
+	return p
+}
+
 // WithEnv returns the env list of a Workspace with Kausality's variables in it. Variables that others wrote stay as
 // they are and where they are; those of Kausality are removed from desired and follow at the end. Where the change is
 // not accepted, Kausality's variables are those of observed: provenance never changes by itself, or it would be an

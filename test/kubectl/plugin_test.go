@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	outside "github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -81,6 +82,20 @@ func traces(t *testing.T) {
 		t.Errorf("colours without a terminal:\n%q", r.out)
 	}
 	the.terminal(t, "", "trace", "configmap/kube-root-ca.crt").golden(t, "trace-forbidden", 1)
+	traceIDs(t)
+}
+
+// traceIDs lead from what a cloud or Terraform has to the user, and to the objects that have it (KR-12-33).
+func traceIDs(t *testing.T) {
+	t.Helper()
+	mr, err := the.MR(t.Context())
+	require.NoError(t, err)
+	id := outside.ProvenanceOf(trace.Of(mr.GetAnnotations()), mr.GetNamespace()).TraceID
+	the.pipe(t, "trace", id, "-n", "default").has(t, 0, "XDatabase default/orders, generation 1, by "+story.Hans)
+	the.pipe(t, "trace", id, "-n", "default", "-o", "name").has(t, 0, "database.cloud.example.org/"+mr.GetName())
+	the.pipe(t, "trace", id, "-o", "json").has(t, 5, "Not read, since you may not list them: objects.kubernetes.crossplane.io")
+	the.pipe(t, "trace", "0123456789abcdef").has(t, 1, "nothing has trace id 0123456789abcdef")
+	the.pipe(t, "trace", "0123456789abcdef").has(t, 1, "which was not searched")
 }
 
 // spellings of a type are the same in all commands (KR-12-25); a wrong one is answered
@@ -263,7 +278,8 @@ func external(t *testing.T) {
 	the.pipe(t, "approve", "--cause", "external", "--dry-run").has(t, 0, "change the external resource of Database")
 	the.terminal(t, "", "explain", db).golden(t, "explain-external", 0)
 	id := strings.TrimPrefix(strings.TrimSpace(the.pipe(t, "pending", xr, "-o", "name").out), "drift.kausality.io/")
-	the.pipe(t, "approve", id, "--dry-run").has(t, 0, "(dry run)\n  Whether that is enough is known once it is sent") // KR-14-44
+	the.pipe(t, "trace", id).has(t, 1, "did you mean: kubectl kausality explain -n default database.cloud.example.org/"+name) // KR-12-33
+	the.pipe(t, "approve", id, "--dry-run").has(t, 0, "(dry run)\n  Whether that is enough is known once it is sent")         // KR-14-44
 	the.terminal(t, "", "reject", id, "--reason", "no").golden(t, "reject-external", 0)
 	the.terminal(t, "", "pending").golden(t, "pending-rejected", 0)
 	the.terminal(t, "", "approve", id, "--dry-run=server").golden(t, "approve-rejected", 6)
