@@ -4,8 +4,11 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/approval"
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -70,6 +73,49 @@ func TestDeleteForeign(t *testing.T) {
 				t.Errorf("%s: warnings %v, report %v", tc.reason, d.Warnings, d.Report)
 			}
 		})
+	}
+}
+
+// TestDeleteForeignVotes covers KR-14-12: the message and the report of a deletion that an ApprovalRule is about have who voted, and what is missing.
+func TestDeleteForeignVotes(t *testing.T) {
+	for _, o := range []*unstructured.Unstructured{destroying(), application("resources-finalizer.argocd.argoproj.io")} {
+		rule, errs := allowance.CompileRule(&v1alpha1.ApprovalRule{ObjectMeta: metav1.ObjectMeta{Name: "two"}, Spec: v1alpha1.ApprovalRuleSpec{
+			Match:   v1alpha1.ApprovalRuleMatch{Relations: []v1alpha1.Relation{v1alpha1.RelationExternal}, Verbs: []v1alpha1.Verb{v1alpha1.VerbDelete}},
+			Require: []v1alpha1.RequiredVotes{{Count: 2}}}})
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		ruled := func() Decision {
+			e := stubs{Options: enforced()}.of(setting{}.world())
+			e.Policies = allowance.NewSet(nil, nil, nil).WithRules([]*allowance.Rule{rule})
+			d, err := e.Evaluate(t.Context(), by(byCrossplane(Delete, o), fx.Alice, ""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		first := ruled()
+		const none = "0 of 2 approvals; needs 2 more (ApprovalRule two)"
+		if first.Allowed || !strings.Contains(first.Message, none) || first.Report == nil || first.Report.Lacks != none || first.Lacks != none ||
+			len(first.Needs) != 1 {
+			t.Fatalf("%s: %+v", o.GetKind(), first)
+		}
+		voted := func(users ...string) {
+			c := v1alpha1.Claim{Content: "c", State: v1alpha1.ClaimOpen, Digest: first.Digest.ID(), Mode: v1alpha1.ApprovalOnce, Votes: true, Generation: 99}
+			for _, u := range users {
+				c.By = append(c.By, v1alpha1.Vote{User: u, At: metav1.NewTime(fx.Noon)})
+			}
+			fx.Annotate(v1alpha1.AnnotationKeyClaims, approval.Claims{c}.String())(o)
+		}
+		voted("anna")
+		second := ruled()
+		if second.Allowed || second.Report == nil || !strings.HasPrefix(second.Report.Lacks, "1 of 2 approvals (anna)") || len(second.Report.Votes) != 1 {
+			t.Errorf("%s: one vote of two: %+v, %+v", o.GetKind(), second, second.Report)
+		}
+		voted("anna", "bob")
+		if third := ruled(); !third.Allowed || third.Claim == nil {
+			t.Errorf("%s: two votes of two: %+v", o.GetKind(), third)
+		}
 	}
 }
 

@@ -94,7 +94,7 @@ func (r *run) asDecided(res *resource, set map[string]string) []string {
 func (r *run) transition(res *resource, set map[string]string) []string {
 	d := r.gating(res).Decide()
 	if !res.observed.Guarded() { // else the gate reports it
-		res.outside = d.Drift
+		res.outside, res.outsideLacks = d.Drift, d.Lacks
 	}
 	switch d.Action {
 	case gating.ActionRestore:

@@ -114,7 +114,7 @@ func (res *resource) line(d *admission.Decision) string {
 		fields = " of " + change.Summary(d.Changes, 3)
 	}
 	tail := ". To approve: " + d.Suggestion
-	return results.Cut(res.prefixed(string(d.Reason)+fields), max(maxLine-len(tail), 0)) + tail
+	return results.Cut(res.prefixed(string(d.Reason)+fields+lacking(d.Lacks)), max(maxLine-len(tail), 0)) + tail
 }
 
 // outsideLine returns the line about external drift (KR-09-26); "" where there is no drift. It is
@@ -124,9 +124,17 @@ func (res *resource) outsideLine() string {
 	if d == nil {
 		return ""
 	}
-	tail := ". To approve reverting it: " + d.SuggestedApproval
+	tail := lacking(results.Cut(res.outsideLacks, maxLine/4)) + ". To approve reverting it: " + d.SuggestedApproval
 	what := res.prefixed(string(input.FindingExternalDrift) + ": " + gating.ExplainDifference(d.Difference))
 	return results.Cut(what, max(maxLine-len(tail), 0)) + tail
+}
+
+// lacking ends a clause with what the votes lack (KR-14-12); "" for nothing.
+func lacking(votes string) string {
+	if votes == "" {
+		return ""
+	}
+	return "; " + votes
 }
 
 // prefixed returns a text with the name of the resource.

@@ -49,6 +49,8 @@ type resource struct {
 	// outside is how the external resource differs behind the gate of the function, where
 	// that is not approved; nil for not.
 	outside *v1alpha1.DriftSpec
+	// outsideLacks is what the votes to revert that lack, as a clause; empty for nothing.
+	outsideLacks string
 	// notes for users.
 	notes []string
 }

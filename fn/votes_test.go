@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/fn/policies"
@@ -225,5 +226,21 @@ func TestRulesWithoutWebhook(t *testing.T) {
 	s.reconcile(desire{"b": plain("x")})
 	if !strings.Contains(condition(s), "ApprovalRules do not count without a webhook") {
 		t.Errorf("the condition: %s", condition(s))
+	}
+}
+
+// TestReportLacks covers KR-14-12: the line about a resource has what the votes lack, however long the message or the difference is.
+func TestReportLacks(t *testing.T) {
+	const lacks, approve = "1 of 2 approvals (anna); needs 1 more of group dba", "kubectl annotate x"
+	long := strings.Repeat("x", 2000)
+	res := &resource{name: "b", operation: admission.Update, outsideLacks: lacks,
+		outside: &v1alpha1.DriftSpec{SuggestedApproval: approve, Difference: []v1alpha1.FieldDifference{{Path: "spec.a", Old: long, New: long}}}}
+	for name, line := range map[string]string{
+		"Held":     res.line(&admission.Decision{Message: long, Suggestion: approve, Lacks: lacks, Reason: "Drift"}),
+		"External": res.outsideLine(),
+	} {
+		if !strings.Contains(line, lacks) || !strings.HasSuffix(line, approve) || len(line) > maxLine {
+			t.Errorf("%s: %s", name, line)
+		}
 	}
 }

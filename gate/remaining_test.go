@@ -138,6 +138,18 @@ func TestRemainingBounds(t *testing.T) {
 	}
 }
 
+// TestRemainingLacks covers KR-14-12: the event has what the votes lack, beside a difference of any length.
+func TestRemainingLacks(t *testing.T) {
+	const lacks = "1 of 2 approvals (anna@example.com); needs 1 more of group dba, not hans@example.com (ApprovalRule databases)"
+	d := *differing("0123456789abcdef").Drift
+	d.Difference[0].Old = strings.Repeat("x", 2000)
+	d.SuggestedApproval = "kubectl annotate -n " + strings.Repeat("n", 63) + " xdatabases.example.org orders kausality.io/approve-0123456789abcdef=once"
+	e := (&Controller{}).remainingEvent(instance(), d.ID, eventOfDrift(d, lacks), time.Now())
+	if !strings.Contains(e.Note, lacks) || !strings.Contains(e.Note, d.SuggestedApproval) {
+		t.Error(e.Note)
+	}
+}
+
 // Each once approval that a write uses up has one event, on the object whose gate was open by
 // it (KR-08-54).
 func TestApprovalUsed(t *testing.T) {

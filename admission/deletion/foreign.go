@@ -1,7 +1,6 @@
 package deletion
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -31,19 +30,31 @@ func (ev *decider) foreignDeletion(what external.Destruction) (outcome.Verdict, 
 	if ev.policyDestroys() {
 		return outcome.Verdict{}, d
 	}
-	if d.Approved, d.Claim = destructionApproved(ev.ctx, ev.Facts, j, what.Verb); d.Approved {
+	destroyed := approve.Destroying(ev.ctx, ev.Facts, []*parent.State{o})
+	poll := approve.PollOf(ev.Facts, destroyed, func() []string { return approve.Deleters(ev.Facts, j.digest.ID()) })
+	ask := destructionQuery(ev.Facts, j, poll)
+	if d.Approved, d.Claim = destructionApproved(ev.Facts, j, ask, what.Verb); d.Approved {
 		return outcome.Verdict{}, d
 	}
+	votes, lacking := j.set.Tally(ask)
 	suggestion := identity.ApproveCommand(holder, ev.KindOf(holder), j.digest.ID())
-	r := outcome.Refusal{Code: 403, Reason: outcome.ReasonExternalDeletion, Why: what.Why, Suggestion: suggestion,
-		Next: fmt.Sprintf("To delete all of that, approve and try again: %s . To leave it behind, first: kubectl patch %s %s",
-			suggestion, identity.Target(o.Ref, ev.KindOf(o)), what.Otherwise)}
+	r := outcome.Refusal{Code: 403, Reason: outcome.ReasonExternalDeletion, Why: what.Why, Suggestion: suggestion, Next: outcome.AfterOpening}
+	if lacking != "" { // (KR-14-12)
+		r.Why += "; " + lacking
+	}
+	if !j.set.Waits(ask) {
+		r.Next = fmt.Sprintf("To delete all of that, approve and try again: %s . To leave it behind, first: kubectl patch %s %s",
+			suggestion, identity.Target(o.Ref, ev.KindOf(o)), what.Otherwise)
+	}
 	d.Report, d.Suggestion = destructionReport(ev.Facts, j, outcome.CauseOf(ev.Facts, holder)), suggestion
+	d.Report.Votes, d.Report.Lacks = votes, lacking
 	if ev.Mode == v1alpha1.ModeLog {
 		ev.warnings.Add(outcome.Message(ev.Facts, r))
 		return outcome.Verdict{}, d
 	}
-	return outcome.Refuse(ev.Facts, outcome.ClassNone, r), d
+	v := outcome.Refuse(ev.Facts, outcome.ClassNone, r)
+	v.Needs, v.Lacks = poll.Needs(votes), lacking
+	return v, d
 }
 
 // policyDestroys reports whether section deleting of a policy allows the destruction, by an External verb of the
@@ -76,28 +87,32 @@ func (ev *decider) holderFor(o *parent.State) (holder *parent.State, cached bool
 	return p, !ev.live
 }
 
-// destructionApproved reports whether the object's own approvals or its parent's allow the deletion, by Crossplane's
-// verb or the system's. It also returns the claim of a once approval.
-func destructionApproved(ctx context.Context, f *facts.Facts, j judgement, verb v1alpha1.Verb) (bool, *identity.ClaimEffect) {
+// destructionQuery returns the query of the approvals of a deletion, without verbs.
+func destructionQuery(f *facts.Facts, j judgement, poll *approve.Poll) approval.Query {
 	apiVersion, kind := j.object.ToAPIVersionAndKind()
 	hop, _ := trace.Intent(j.holder)
 	intent := hop.Generation
 	if j.holder.UID == j.object.UID {
 		intent = gating.RecordedIntent(j.object.Annotations)
 	}
-	poll := approve.PollOf(f, approve.Destroying(ctx, f, []*parent.State{j.object}), func() []string { return approve.Deleters(f, j.digest.ID()) })
+	return approval.Query{
+		APIVersion: apiVersion, Kind: kind, Name: j.object.Name, Resource: j.object.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
+		Relation: v1alpha1.RelationExternal, Digests: j.digests(), Intent: intent, Use: approve.Use(f, j.digest.ID()),
+		Lacks: poll.Lacks(), Counted: poll.Counted(),
+	}
+}
+
+// destructionApproved reports whether the object's own approvals or its parent's allow the deletion, by Crossplane's
+// verb or the system's. It also returns the claim of a once approval.
+func destructionApproved(f *facts.Facts, j judgement, ask approval.Query, verb v1alpha1.Verb) (bool, *identity.ClaimEffect) {
 	for _, v := range []v1alpha1.Verb{v1alpha1.VerbDelete, verb} {
-		use := approve.Use(f, j.digest.ID())
-		m, ok := j.set.Approved(approval.Query{
-			APIVersion: apiVersion, Kind: kind, Name: j.object.Name, Resource: j.object.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
-			Relation: v1alpha1.RelationExternal, Verbs: []v1alpha1.Verb{v}, Digests: j.digests(), Intent: intent, Use: use,
-			Lacks: poll.Lacks(), Counted: poll.Counted(),
-		})
+		ask.Verbs = []v1alpha1.Verb{v}
+		m, ok := j.set.Approved(ask)
 		switch {
 		case !ok:
 			continue
 		case m.NeedsClaim():
-			return true, approve.Claim(f, j.holder, j.set, m, use)
+			return true, approve.Claim(f, j.holder, j.set, m, ask.Use)
 		}
 		return true, nil
 	}
