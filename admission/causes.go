@@ -75,17 +75,18 @@ func findCauses(ev *evaluation) []v1alpha1.HopCause {
 		return []v1alpha1.HopCause{cause(v1alpha1.CauseUser, ev.Req.User.Name)}
 	}
 	out, build := []v1alpha1.HopCause(nil), ev.build()
-	if had := ev.Req.Fingerprint(); had == "" || had != build.Fingerprint {
+	if had, images := ev.Req.Fingerprint(); had == "" || had != build.Fingerprint {
 		if rev := ev.parent().CompositionRevision; rev != "" {
 			out = append(out, cause(v1alpha1.CauseComposition, rev))
 		}
-		for _, f := range build.Functions {
-			out = append(out, cause(v1alpha1.CauseFunction, f))
-		}
-		if len(out) == 0 {
+		// Beside others only where the controller is known to run other images than before (KR-10-13).
+		if len(out)+len(build.Functions) == 0 || images != "" && build.Controller != "" && images != build.Controller {
 			for _, image := range build.Images {
 				out = append(out, cause(v1alpha1.CauseImage, image))
 			}
+		}
+		for _, f := range build.Functions {
+			out = append(out, cause(v1alpha1.CauseFunction, f))
 		}
 	}
 	if by := cmp.Or(ev.Req.User.Name, ev.Req.Controller); len(out) == 0 && by != "" {

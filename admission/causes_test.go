@@ -33,6 +33,11 @@ func TestUnrequested(t *testing.T) {
 		return byCrossplane(Update, fx.With(fx.Instance(), mods...), fx.Resize("l"))
 	}
 	built := allowance.Build{Fingerprint: "new", Functions: []string{"fn-1"}, Images: []string{"crossplane@sha256:1"}}
+	composed := func(images string) allowance.Build {
+		out := built
+		out.Controller = images
+		return out
+	}
 	composition := v1alpha1.HopCause{Kind: v1alpha1.CauseComposition, Name: "db-rev-2", Author: "alice"}
 	function := v1alpha1.HopCause{Kind: v1alpha1.CauseFunction, Name: "fn-1", Manager: "kubectl (Apply)"}
 	controller := v1alpha1.HopCause{Kind: v1alpha1.CauseController, Name: fx.Crossplane.Name}
@@ -61,6 +66,18 @@ func TestUnrequested(t *testing.T) {
 		"OtherBuild": {reason: "another build than that of the last change", build: built,
 			req: drift(fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "old")), hops: 1, unrequested: true, passed: v1alpha1.PassedLog,
 			causes: []v1alpha1.HopCause{composition, function}},
+		"ImageToo": {reason: "the controller runs another image as well, and none of them is the only cause", build: composed("i2"),
+			req: drift(fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "old.i1")), hops: 1, unrequested: true, passed: v1alpha1.PassedLog,
+			causes: []v1alpha1.HopCause{composition, {Kind: v1alpha1.CauseImage, Name: built.Images[0]}, function}},
+		"SameImage": {reason: "it runs the image of the last change", build: composed("i1"),
+			req: drift(fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "old.i1")), hops: 1, unrequested: true, passed: v1alpha1.PassedLog,
+			causes: []v1alpha1.HopCause{composition, function}},
+		"ImageUnknown": {reason: "which image it ran was not recorded", build: composed("i2"),
+			req: drift(fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "old")), hops: 1, unrequested: true, passed: v1alpha1.PassedLog,
+			causes: []v1alpha1.HopCause{composition, function}},
+		"SameBuildRecorded": {reason: "all of it is as it was", build: composed("i1"),
+			req: drift(fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "new.i1")), hops: 1, unrequested: true, passed: v1alpha1.PassedLog,
+			causes: []v1alpha1.HopCause{controller}},
 		"Image": {xr: []fx.Mod{noRevision}, reason: "a controller without a Composition",
 			build: allowance.Build{Fingerprint: "new", Images: built.Images}, req: drift(), hops: 1,
 			unrequested: true, passed: v1alpha1.PassedLog, causes: []v1alpha1.HopCause{{Kind: v1alpha1.CauseImage, Name: built.Images[0]}}},
@@ -98,6 +115,10 @@ func TestUnrequested(t *testing.T) {
 			if name == "Image" && (d.Report == nil || !strings.HasSuffix(d.Report.Drift.Cause, " running "+built.Images[0])) { // KR-10-13
 				t.Errorf("the report has the cause %+v", d.Report)
 			}
+			want := "composition revision db-rev-2, and controller " + fx.Crossplane.Name + " running " + built.Images[0]
+			if name == "ImageToo" && (d.Report == nil || d.Report.Drift.Cause != want) {
+				t.Errorf("the report has the cause %+v", d.Report)
+			}
 			stored := trace.Of(apply(tc.req.Object, d).GetAnnotations())
 			own := stored.Own()
 			if len(stored) != tc.hops || own.Unrequested != tc.unrequested || own.Passed != tc.passed {
@@ -105,6 +126,10 @@ func TestUnrequested(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.causes, own.Causes); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+			}
+			recorded := apply(tc.req.Object, d).GetAnnotations()[v1alpha1.AnnotationKeyFingerprint]
+			if tc.build.Controller != "" && recorded != tc.build.Fingerprint+"."+tc.build.Controller {
+				t.Errorf("%s: recorded %q", tc.reason, recorded)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -158,8 +159,11 @@ func (ev *evaluation) cause() string {
 	if len(edits) > 0 {
 		text += ", which reverts " + strings.Join(edits, " and ")
 	}
-	if len(images) > 0 {
-		text += " running " + strings.Join(images, ", ")
+	if len(images) == 0 {
+		return text
 	}
-	return text
+	if by := cmp.Or(ev.Req.User.Name, ev.Req.Controller); ev.parent().CompositionRevision != "" && by != "" {
+		text += ", and controller " + by
+	}
+	return text + " running " + strings.Join(images, ", ")
 }

@@ -71,14 +71,15 @@ func (ed *editor) writeFingerprint() {
 	}
 	fingerprint := ed.build().Fingerprint
 	if fingerprint != "" {
-		ed.put(v1alpha1.AnnotationKeyFingerprint, fingerprint)
+		ed.put(v1alpha1.AnnotationKeyFingerprint, ed.build().Recorded())
 	}
 	if ed.verdict.Upgrade == nil {
 		return
 	}
 	last := ed.Req.LastUpgrade()
+	had, _ := ed.Req.Fingerprint()
 	last.Name = ed.verdict.Upgrade.Name
-	for _, f := range []string{ed.Req.Fingerprint(), fingerprint} {
+	for _, f := range []string{had, fingerprint} {
 		if f != "" && !slices.Contains(last.Fingerprints, f) {
 			last.Fingerprints = append(slices.Clone(last.Fingerprints), f)
 		}

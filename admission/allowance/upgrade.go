@@ -74,12 +74,22 @@ type Build struct {
 	Fingerprint string
 	// Images that the calling pod runs; empty where they are not known.
 	Images []string
+	// Controller is a short hash of the images alone, where the build consists of more; empty otherwise, and where they are not known.
+	Controller string
 	// Functions are the active revisions of the functions in the pipeline of the
 	// composite's Composition; empty where they are not known, and for other controllers.
 	Functions []string
 	// RecordedLate: builds are recorded only while there is an UpgradeAllowance, so that a
 	// child without one counts as last changed by another build.
 	RecordedLate bool
+}
+
+// Recorded returns the build as it is stored on an object: its fingerprint, and after a dot that of the images alone, where it has one (KR-06-23).
+func (b Build) Recorded() string {
+	if b.Controller == "" || b.Fingerprint == "" {
+		return b.Fingerprint
+	}
+	return b.Fingerprint + "." + b.Controller
 }
 
 // digestLength is the number of hex digits of a fingerprint, of a rule's content and of

@@ -2,18 +2,21 @@ package request
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Fingerprint returns the fingerprint that is stored with the object, also under its legacy name: the
-// build of the controller that changed it last (KR-06-23); empty where none is stored.
-func (r *Request) Fingerprint() string {
-	if v := identity.Annotation(r.Stored(), v1alpha1.AnnotationKeyFingerprint); v != "" {
-		return v
+// Fingerprint returns the fingerprint that is stored with the object, also under its legacy name: the build of the controller that changed
+// it last, and that of its images alone (KR-06-23). Each is empty where none is stored.
+func (r *Request) Fingerprint() (build, images string) {
+	v := identity.Annotation(r.Stored(), v1alpha1.AnnotationKeyFingerprint)
+	if v == "" {
+		v = identity.Annotation(r.Stored(), v1alpha1.AnnotationKeyLegacyFingerprint)
 	}
-	return identity.Annotation(r.Stored(), v1alpha1.AnnotationKeyLegacyFingerprint)
+	build, images, _ = strings.Cut(v, ".")
+	return build, images
 }
 
 // LastUpgrade returns the last upgrade that is stored with the object; the zero value where none is

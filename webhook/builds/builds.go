@@ -79,7 +79,9 @@ func (b *Builds) Of(ctx context.Context, u subject.User, p *parent.State) (allow
 	}
 	parts := slices.Clone(images)
 	var functions []string
+	controller := ""
 	if p != nil && p.CompositionRevision != "" {
+		controller = allowance.Fingerprint(images)
 		parts = append(parts, "composition "+p.CompositionRevision)
 		functions, err = b.functionsOf(ctx, p.CompositionRevision)
 		if err != nil {
@@ -89,6 +91,7 @@ func (b *Builds) Of(ctx context.Context, u subject.User, p *parent.State) (allow
 	}
 	return allowance.Build{
 		Fingerprint: allowance.Fingerprint(parts), Images: strings.Fields(strings.Join(images, " ")), Functions: revisionsOf(functions),
+		Controller: controller,
 	}, nil
 }
 

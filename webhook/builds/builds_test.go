@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 )
@@ -32,6 +33,37 @@ func TestFunctionsOf(t *testing.T) {
 	}
 }
 
+// TestControllerOf: the images of Crossplane's own Pod have a fingerprint of their own beside that of the whole (KR-06-23, KR-10-13).
+func TestControllerOf(t *testing.T) {
+	client := fakeClient()
+	for name, image := range map[string]string{"old": "crossplane:v1", "new": "crossplane:v2"} {
+		create(t, client, podResource, `{apiVersion: v1, kind: Pod, metadata: {namespace: crossplane-system, name: `+name+`, uid: `+name+`},
+  spec: {containers: [{name: crossplane, image: "`+image+`"}]}}`)
+	}
+	of := func(pod, revision string) allowance.Build {
+		u := subject.User{Name: "system:serviceaccount:crossplane-system:crossplane",
+			Extra: map[string][]string{extraPodName: {pod}, extraPodUID: {pod}}}
+		build, err := New(client).Of(t.Context(), u, &parent.State{CompositionRevision: revision})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return build
+	}
+	one, revised, upgraded, both, alone := of("old", "xdb-1"), of("old", "xdb-2"), of("new", "xdb-1"), of("new", "xdb-2"), of("old", "")
+	if one.Controller == "" || revised.Controller != one.Controller || revised.Fingerprint == one.Fingerprint {
+		t.Errorf("another revision, the same controller: %+v, %+v", one, revised)
+	}
+	if upgraded.Controller == one.Controller || both.Controller != upgraded.Controller || both.Fingerprint == upgraded.Fingerprint {
+		t.Errorf("another controller: %+v, %+v", upgraded, both)
+	}
+	if alone.Controller != "" || alone.Recorded() != alone.Fingerprint || one.Recorded() != one.Fingerprint+"."+one.Controller {
+		t.Errorf("the images are all of the build: %+v", alone)
+	}
+	if gone := of("gone", "xdb-1"); gone.Recorded() != "" {
+		t.Errorf("an unknown build: %+v", gone)
+	}
+}
+
 func fakeClient() *fake.FakeDynamicClient {
 	return fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		compositionRevision: "CompositionRevisionList", functionRevision: "FunctionRevisionList",
@@ -49,7 +81,7 @@ func create(t *testing.T, client *fake.FakeDynamicClient, gvr schema.GroupVersio
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := client.Tracker().Create(gvr, o, ""); err != nil {
+	if err := client.Tracker().Create(gvr, o, o.GetNamespace()); err != nil {
 		t.Fatal(err)
 	}
 }
