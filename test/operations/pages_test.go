@@ -51,6 +51,9 @@ var (
 		`l.run(t.Context(), "uninstall", "kausality")`}
 	noKubelet = exemption{"there is no kubelet, and so no log of the Job", "package/helm/kausality/templates/ungate.yaml",
 		"kind: Job metadata: name: kausality-ungate"}
+	noPods = exemption{"there is no kubelet; TestNotifyTest runs the command of the Pod", "package/helm/kausality/templates/tests.yaml",
+		"helm.sh/hook: test"}
+	tracesID    = inPlugin("plugin_test.go", `the.pipe(t, "trace", id, "-n", "default").has(t, 0,`)
 	byUnit      = exemption{"make test runs it as a phase of its own, in each module", "Makefile", "PHASES ?= lint generate-check unit parts"}
 	webhookRuns = exemption{"it runs until it is interrupted; test/webhook runs it", "test/webhook/fleet_test.go",
 		`args = append([]string{"webhook", "--kubeconfig=" + the.kubeconfig, "--default-mode=enforce", "--cert-dir=" + the.certs,`}
@@ -195,6 +198,9 @@ var pages = []followed{
 		{command: "kubectl -n kausality-system get pods", prints: "kausality-webhook-"},
 		{command: "kubectl get kausality NAME -o yaml", with: []string{"NAME", "databases"}, prints: "reason: Understood"},
 		{command: "kubectl get drifts -A --sort-by=.status.count"},
+		{command: "kubectl get driftreceivers -o wide"},
+		{command: "kubectl kausality pending -n NAMESPACE", with: []string{"NAMESPACE", "default"}},
+		{command: "kubectl get events -A --field-selector reason=GlassBroken"},
 		{command: "kubectl kausality rollout status NAME", not: inPlugin("rollout_test.go", `the.terminal(t, "", "rollout", "status", "silver")`)},
 		{command: "kubectl describe rollout NAME", with: []string{"NAME", "-A"}},
 		{command: "kubectl get mutatingwebhookconfiguration kausality -o yaml --show-managed-fields", prints: "manager: kausality-controller"},
@@ -208,6 +214,7 @@ var pages = []followed{
 		{command: "chmod +x ~/bin/kubectl_complete-kausality"},
 		{command: "kubectl kausality trace database/orders-da6cb79af0ff", with: []string{"database/orders-da6cb79af0ff", "xdatabase/orders"},
 			prints: "XDatabase default/orders, generation 1, by hans@example.com"},
+		{command: "kubectl kausality trace 5f0c7d1e8a3b9246", not: tracesID},
 		{command: `kubectl kausality explain database/orders-da6cb79af0ff --patch '{"spec":{"forProvider":{"size":50}}}'`,
 			with: []string{"database/orders-da6cb79af0ff", "xdatabase/orders"}, prints: "If you change it"},
 		{command: "kubectl kausality pending -A"},
@@ -253,9 +260,11 @@ var pages = []followed{
 		{command: "kausality terraform check-plan --plan=plan.json --annotations=orders.yaml", prepares: planned("create"),
 			prints: "Plan: 7 to check, 0 not allowed"},
 		{command: "KAUSALITY_TOFU=$(go run -C test ./cmd/parts tofu) go test ./gate/systems -run TestRealTerraform", not: byTofu},
+		{command: "kubectl kausality trace ID", not: tracesID},
 	}},
 	{page: "docs/reports.md", commands: []typed{
-		{command: "kubectl get drifts -o wide"},
+		{command: "helm test kausality -n kausality-system", not: noPods},
+		{command: "kubectl get driftreceivers -o wide"},
 	}},
 	{page: "docs/policies.md", commands: []typed{
 		{command: "kubectl get allowancepolicies,upgradeallowances,approvalpolicies -A"},

@@ -112,8 +112,8 @@ func reads(commands string) bool {
 	return true
 }
 
-// missing is an error unless the output has all lines of the page, in their order. … in a line stands for any text, and an id, a
-// suffix of a name, a generation, or an age for any other.
+// missing returns an error that names the first line of the page which the output does not have, in their order; nil where it has all of them. In a
+// line of the page … matches any text, and an id, a suffix of a name, a generation or an age matches any other.
 func missing(page, out string) error {
 	lines := strings.Split(out, "\n")
 	at := 0
