@@ -97,8 +97,7 @@ func (f *processFlags) add(cmd *cobra.Command) {
 
 // addEndpoints adds the flags of where DriftReports are sent to, and from.
 func addEndpoints(fl *pflag.FlagSet, e *drift.Endpoints, r *drift.ReportOptions) {
-	fl.StringArrayVar(&e.URLs, "drift-webhook-url", nil, "HTTPS URL to post DriftReports to, with options as in ,token-file=PATH: token-file, username and "+
-		"password-file, hmac-key-file, ca-file, cert-file and key-file; repeatable.")
+	fl.StringArrayVar(&e.URLs, "drift-webhook-url", nil, "HTTPS URL to post DriftReports to, with options as in ,token-file=PATH,ca-file=PATH; repeatable.")
 	fl.StringVar(&e.CAFile, "drift-webhook-ca-file", "", "PEM certificates to trust for each --drift-webhook-url without ca-file.")
 	fl.DurationVar(&e.Timeout, "drift-webhook-timeout", 5*time.Second, "Time for one attempt to post a DriftReport.")
 	fl.StringVar(&r.Cluster, "cluster-name", "", "Name of this cluster in DriftReports and records.")
