@@ -2,12 +2,15 @@ package drift
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
@@ -32,6 +35,28 @@ func ForgetUsedApprovals(c *cluster.Cluster, manager string) func(context.Contex
 			Manager: manager, ResourceVersion: o.ResourceVersion,
 			Annotations: map[string]*string{v1alpha1.AnnotationKeyClaims: &value},
 		})
+	}
+}
+
+// EndLeftoverApprovals returns the function for Reporter.Approved: it ends the approvals of a difference that were left over when it was
+// carried out (KR-05-40). Nothing is read past the cache where it has none. manager is the field manager of the write.
+func EndLeftoverApprovals(c *cluster.Cluster, manager string) func(context.Context, parent.Ref, string) error {
+	return func(ctx context.Context, ref parent.Ref, id string) error {
+		if o := c.States.Cached(ref); o != nil && approval.Leftover(o.Annotations, id, clock.Now()) == nil {
+			return nil
+		}
+		o, err := c.States.Get(ctx, ref, true)
+		if errors.Is(err, admission.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		edits := approval.Leftover(o.Annotations, id, clock.Now())
+		if edits == nil {
+			return nil
+		}
+		return c.States.Apply(ctx, o.State.Ref, cluster.Patch{Manager: manager, ResourceVersion: o.ResourceVersion, Annotations: edits})
 	}
 }
 

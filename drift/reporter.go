@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kausality-io/function-kausality/admission"
-	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -82,6 +81,9 @@ type Config struct {
 	// Recurred is called when a difference occurs for the first time, or again after it was resolved or
 	// its approval was used up, before its report is sent; nil for nothing to do.
 	Recurred func(ctx context.Context, p parent.Ref, id string) error
+	// Approved is called for each object on which a difference may be approved, before its Drift is resolved since it was approved; nil for
+	// nothing to do.
+	Approved func(ctx context.Context, p parent.Ref, id string) error
 }
 
 // Reporter keeps Drift objects. The write that begins an occurrence names the receivers to which its report
@@ -364,35 +366,4 @@ func (r *Reporter) createOrGet(ctx context.Context, i Item) (*v1alpha1.Drift, er
 		return nil, fmt.Errorf("cannot describe the new occurrence of a drift: %w", err)
 	}
 	return d, nil
-}
-
-// Resolve a drift, once. why is a clause for users, by the approval that resolved it, nil for none or where it is not known (KR-14-63).
-// Where one user approved it alone, that is reported, counted and an event, too (KR-14-43).
-func (r *Reporter) Resolve(ctx context.Context, d *v1alpha1.Drift, why string, by *v1alpha1.HopApproval) error {
-	if d.Status.Phase == v1alpha1.DriftResolved {
-		return nil
-	}
-	r.forget(d.Spec.ID)
-	r.forget(d.Spec.ID + keyRecurs)
-	for _, user := range append(slices.Clone(d.Status.Requesters), d.Status.RepeatFor) {
-		r.forget(d.Spec.ID + "/" + user)
-	}
-	before := d.DeepCopy()
-	d = d.DeepCopy()
-	glass := approval.BrokenGlass(by)
-	d.Status.Phase, d.Status.Resolution, d.Status.Approval, d.Status.BrokenGlass = v1alpha1.DriftResolved, why, by.DeepCopy(), glass
-	err := r.Client.Status().Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	if kerrors.IsConflict(err) || kerrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("cannot resolve drift: %w", err)
-	}
-	if r.Records.Enabled() {
-		r.Records.Add(records.OfResolution(d, clock.Now()))
-	}
-	if glass != nil {
-		r.glassBroken(d, glass)
-	}
-	return nil
 }
