@@ -131,7 +131,7 @@ func (c *approveCommand) run(cmd *cobra.Command, args []string) error {
 	if c.any || c.digest != "" {
 		return c.inAdvance(cmd, args)
 	}
-	list, group, err := driftFinder{c.session}.selected(cmd, args, &c.changeOptions)
+	list, group, err := c.differences(cmd, args)
 	if err != nil {
 		return err
 	}
@@ -170,6 +170,9 @@ func (c *approveCommand) drift(i *inspect.Inspector, d *v1alpha1.Drift) annotati
 	w := annotationWrite{on: t, head: d.Name + "  " + summary(d), next: c.afterApproval(d), warn: c.obstacles, drift: d}
 	w.judge = c.cast(i, d, t, w.next)
 	w.key, w.edit = c.vote(i.User.Name, d.Spec.ID, c.mode, c.reason, c.view.now())
+	if !c.withdraw {
+		w.edit = unlessCarried(d, w.key, w.edit)
+	}
 	return w
 }
 

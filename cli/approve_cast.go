@@ -7,6 +7,7 @@ import (
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/approve"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/annotate"
@@ -22,6 +23,9 @@ type verdict struct {
 // cast judges an approval of a difference by the answer of the API server (KR-14-44). carriedOut is what happens once it is allowed.
 func (c *approveCommand) cast(i *inspect.Inspector, d *v1alpha1.Drift, t target, carriedOut string) func(context.Context, annotate.Change) (verdict, error) {
 	return func(ctx context.Context, change annotate.Change) (verdict, error) {
+		if by := carried(d, change.Has); by != nil && change.Unchanged {
+			return verdict{next: "It was approved already" + approval.ByText(by) + ", and its controller carries it out. If it occurs again, it is listed again."}, nil
+		}
 		cast, err := i.Cast(ctx, d, change.Had, change.Has)
 		if kerrors.IsForbidden(err) && cast.Rejected == nil {
 			return verdict{next: unknownCast(d, err)}, nil

@@ -82,8 +82,11 @@ func (c *approveCommand) withdrawn(ctx context.Context, i *inspect.Inspector, w 
 		return []annotationWrite{w}
 	}
 	entry := w
-	entry.key, entry.edit, entry.followsPrevious = v1alpha1.AnnotationKeyApprovals, annotate.RemoveApprovals(contents), true
-	w.next = ""
+	entry.key, entry.edit = v1alpha1.AnnotationKeyApprovals, annotate.RemoveApprovals(contents)
+	if _, err := w.edit(u.GetAnnotations()); err != nil { // the entry is all that approves it
+		return []annotationWrite{entry}
+	}
+	w.next, entry.followsPrevious = "", true
 	return []annotationWrite{w, entry}
 }
 

@@ -96,7 +96,7 @@ func (f driftFinder) selected(cmd *cobra.Command, args []string, o *changeOption
 		list, err := f.changes(cmd, o)
 		return list, true, err
 	case onlyIDs(args) && !o.filtered():
-		list, err = f.identified(cmd, args)
+		list, err = f.identified(cmd, args, o.alsoResolved)
 		return list, false, err
 	case slices.ContainsFunc(args, change.IsID):
 		return nil, false, usageError{errors.New("give ids or objects, not both, and no flags that select changes with ids")}
@@ -147,8 +147,8 @@ func (f driftFinder) withoutExternal(list []v1alpha1.Drift, cmd *cobra.Command, 
 	return kept
 }
 
-// identified by their ids, and open.
-func (f driftFinder) identified(cmd *cobra.Command, ids []string) ([]v1alpha1.Drift, error) {
+// identified by their ids, and open; resolved ones are an error unless they are wanted, too.
+func (f driftFinder) identified(cmd *cobra.Command, ids []string, alsoResolved bool) ([]v1alpha1.Drift, error) {
 	ns, err := f.namespace()
 	if err != nil {
 		return nil, err
@@ -163,7 +163,7 @@ func (f driftFinder) identified(cmd *cobra.Command, ids []string) ([]v1alpha1.Dr
 		if err != nil {
 			return nil, err
 		}
-		if !inspect.Open(d) {
+		if !inspect.Open(d) && !alsoResolved {
 			return nil, fmt.Errorf("drift %s is resolved: %s; there is nothing to approve", id, d.Status.Resolution)
 		}
 		list = append(list, *d)
@@ -184,11 +184,17 @@ func (f driftFinder) about(cmd *cobra.Command, args []string, o *changeOptions) 
 	}
 	var list []v1alpha1.Drift
 	for _, t := range targets {
-		open, err := openAbout(cmd.Context(), i, t)
+		all, err := i.About(cmd.Context(), t.Unstructured)
 		if err != nil {
 			return nil, err
 		}
-		if len(open) == 0 && !o.given() {
+		last := lastApproved(all)
+		open := openOf(all)
+		switch {
+		case len(open) > 0 || o.given():
+		case last != "":
+			return nil, fmt.Errorf("nothing waits for approval about %s: %s", t.describe(), last)
+		default:
 			return nil, fmt.Errorf("nothing waits for approval about %s; to approve any change in advance, give --any", t.describe())
 		}
 		for _, d := range open {

@@ -33,6 +33,8 @@ type changeOptions struct {
 	selectOptions
 	// cause is the key of one; empty for all.
 	cause string
+	// alsoResolved: ids may be of changes that wait no more.
+	alsoResolved bool
 }
 
 // add the flags; all is the help text of --all.

@@ -1,9 +1,16 @@
 package cli
 
 import (
-	"github.com/spf13/cobra"
+	"fmt"
+	"slices"
 
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
 // newWithdrawCommand is `kubectl kausality withdraw`: it is approve --withdraw.
@@ -24,4 +31,77 @@ func newWithdrawCommand(s *session) *cobra.Command {
 	c.writeOptions.add(cmd)
 	c.changeOptions.add(cmd, "All pending changes of the namespace but those of external resources.")
 	return cmd
+}
+
+// differences that are to be decided about. An approval can be withdrawn from an object that is named while nothing waits there: it would let the
+// change pass that it is for when that occurs (KR-12-35).
+func (c *approveCommand) differences(cmd *cobra.Command, args []string) (list []v1alpha1.Drift, group bool, err error) {
+	f := driftFinder{c.session}
+	c.alsoResolved = c.withdraw
+	if !c.withdraw || len(args) == 0 || c.given() || c.filtered() || onlyIDs(args) {
+		return f.selected(cmd, args, &c.changeOptions)
+	}
+	if err := misnamed(cmd, args, &c.changeOptions); err != nil {
+		return nil, false, err
+	}
+	targets, err := c.objects(cmd, args)
+	if err != nil {
+		return nil, false, err
+	}
+	i, err := c.inspector(cmd.Context())
+	if err != nil {
+		return nil, false, err
+	}
+	for _, t := range targets {
+		own, err := c.approved(cmd, i, t)
+		if err != nil {
+			return nil, false, err
+		}
+		if len(own) == 0 {
+			return nil, false, fmt.Errorf("%s has no approval about %s that is not used; kubectl kausality approvals lists who has", i.User.Name, t.describe())
+		}
+		list = append(list, own...)
+	}
+	return list, true, nil
+}
+
+// approved differences about an object, by the user: those that wait, and others that are approved on the object itself.
+func (c *approveCommand) approved(cmd *cobra.Command, i *inspect.Inspector, t target) (list []v1alpha1.Drift, err error) {
+	open, err := openAbout(cmd.Context(), i, t)
+	if err != nil {
+		return nil, err
+	}
+	on := map[v1alpha1.ObjectReference][]string{}
+	for _, d := range open {
+		ids, read := on[d.Spec.Parent]
+		if !read {
+			holder, err := c.target(identity.Ref(d.Spec.Parent))
+			if err != nil {
+				return nil, err
+			}
+			u, err := holder.client.Get(cmd.Context(), holder.GetName(), metav1.GetOptions{})
+			if err != nil {
+				return nil, fmt.Errorf("cannot read %s: %w", holder.describe(), err)
+			}
+			ids = approvedBy(u.GetAnnotations(), i.User.Name)
+			on[d.Spec.Parent] = ids
+		}
+		if slices.Contains(ids, d.Spec.ID) {
+			list = append(list, d)
+		}
+	}
+	for _, id := range approvedBy(t.GetAnnotations(), i.User.Name) {
+		if !slices.ContainsFunc(list, func(d v1alpha1.Drift) bool { return d.Spec.ID == id }) {
+			list = append(list, unlisted(t, id))
+		}
+	}
+	return list, nil
+}
+
+// unlisted difference with an id, of which only the approval on an object is known.
+func unlisted(t target, id string) v1alpha1.Drift {
+	on := v1alpha1.ObjectReference{APIVersion: t.GetAPIVersion(), Kind: t.GetKind(), Namespace: t.GetNamespace(), Name: t.GetName(), UID: t.GetUID()}
+	out := v1alpha1.Drift{Spec: v1alpha1.DriftSpec{ID: id, Parent: on, Child: on, Operation: string(admission.Update), SuggestedApproval: id}}
+	out.Name = id
+	return out
 }

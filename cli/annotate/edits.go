@@ -37,6 +37,16 @@ func Approve(id string, mode v1alpha1.ApprovalMode) Edit {
 	}
 }
 
+// Unless is an edit that leaves an annotation as it is where a condition is met when it is written.
+func Unless(met func(annotations map[string]string) bool, key string, edit Edit) Edit {
+	return func(annotations map[string]string) (*string, error) {
+		if met(annotations) {
+			return stored(annotations, key), nil
+		}
+		return edit(annotations)
+	}
+}
+
 // Vote writes a value of the annotation for one difference that is no plain approval: it withdraws one, or breaks the glass.
 func Vote(id, value string) Edit {
 	return func(map[string]string) (*string, error) {

@@ -52,6 +52,7 @@ func TestPlugin(t *testing.T) {
 		{name: "Parallel", play: parallel},
 		{name: "Crowd", play: crowd},
 		{name: "External", play: external},
+		{name: "Twice", play: twice},
 		{name: "Votes", play: votes},
 		{name: "Preview", play: previews},
 		{name: "Policies", play: policies},
@@ -197,7 +198,7 @@ func covers(t *testing.T) {
 
 func freezes(t *testing.T) {
 	the.terminal(t, "", "freeze", xr, "-m", "incident 4711").golden(t, "freeze", 0)
-	the.terminal(t, "", "pending", xr).golden(t, "pending-frozen", 0)
+	the.terminal(t, "", "pending", xr).golden(t, "pending-frozen", 0) // KR-12-36
 	the.terminal(t, "", "freeze", xr, "-m", "another").golden(t, "freeze-again", 1)
 	the.terminal(t, "", "freeze", database(t)).golden(t, "freeze-database", 1)
 	the.terminal(t, "", "explain", database(t)).golden(t, "explain-frozen", 0)
