@@ -43,6 +43,20 @@ func (ed *editor) warnHeld() {
 	}
 }
 
+// warnFrozen warns a user who changes an object while changes of its children are refused, because it is frozen (KR-05-61).
+func warnFrozen(ed *editor) {
+	if ed.Req.OldObject == nil || ed.Req.User.IsMachine() {
+		return
+	}
+	o := &parent.State{Ref: ed.Req.Ref(), Role: ed.Kind.Role, Labels: ed.Req.Object.GetLabels(), Annotations: ed.after()}
+	freeze, err := ed.evaluation.FreezeOf(ed.ctx, o, false)
+	parents := ed.Kind.Role == parent.RoleComposite || ed.Kind.Role == parent.RoleClaim
+	if err != nil || freeze == nil || !parents && (freeze.Namespace != "" || freeze.Policy != "") {
+		return
+	}
+	ed.warnings.Add(freeze.Why() + ": this change is stored, and is carried out below it once the freeze ends")
+}
+
 // fate describes what happens to the held changes, by the policy of the object: its children usually
 // have the same policy.
 func (ed *editor) fate() string {

@@ -23,6 +23,7 @@ func (ed *editor) writeTrace() *outcome.Refusal {
 	if !ed.changesDesiredState() {
 		return nil
 	}
+	warnFrozen(ed)
 	ed.warnHeld()
 	ref := ed.Req.Ref()
 	hop := trace.Hop(ref, ed.nextGeneration(), ed.Req.User.Name, ed.Req.Time)

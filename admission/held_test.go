@@ -376,6 +376,34 @@ func TestHeldWarning(t *testing.T) {
 	}
 }
 
+// TestFrozenWarning covers KR-05-61: who changes a frozen object learns that nothing follows from it yet.
+func TestFrozenWarning(t *testing.T) {
+	freeze := fx.Annotate(v1alpha1.AnnotationKeyFreeze, `{"user":"anna","message":"audit"}`)
+	size := fx.Set("l", "spec", "size")
+	for name, tc := range map[string]struct {
+		xr, change fx.Mod
+		controller bool
+		want       bool
+	}{
+		"Frozen":     {xr: freeze, change: size, want: true},
+		"NotFrozen":  {xr: fx.Annotate("a", "b"), change: size},
+		"NoChange":   {xr: freeze, change: fx.Annotate("a", "b")},
+		"Ends":       {xr: freeze, change: func(o *unstructured.Unstructured) { size(o); o.SetAnnotations(nil) }},
+		"Controller": {xr: freeze, change: size, controller: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := byCrossplane(Update, fx.With(fx.Composite(), tc.xr), tc.change)
+			if req = by(req, fx.Alice, "kubectl"); tc.controller {
+				req = by(req, fx.Crossplane, "apiextensions.crossplane.io/claim")
+			}
+			d := decide(t, setting{}.world(), enforced(), req)
+			if got := strings.Contains(strings.Join(d.Warnings, "\n"), "was frozen by anna (audit): this change is stored"); got != tc.want {
+				t.Errorf("%s, warnings %q", d.Reason, d.Warnings)
+			}
+		})
+	}
+}
+
 // TestHeldBelow covers KR-05-61 and KR-05-58: what is held below is named, up to a bound, and its approvals are kept.
 func TestHeldBelow(t *testing.T) {
 	size := fx.Set("l", "spec", "size")
