@@ -35,7 +35,7 @@ func (v view) explanation(e *inspect.Explanation) *node {
 		top.add(v.red("The webhook does not answer: "+e.Unanswered) + ". What follows is what it would decide; now all changes of it are " + during[e.DuringOutage])
 	}
 	for _, o := range e.Outcomes {
-		v.outcome(top, o)
+		v.outcome(top, o, openOf(slices.Clone(e.Drifts)))
 	}
 	if h := e.Last; h != nil {
 		top.addf("Last change: generation %d, by %s%s", h.Generation, v.who(*h), v.when(h.Timestamp, false)).lines = v.hopLines(*h)
@@ -95,8 +95,8 @@ var reasons = map[outcome.Reason]string{
 	outcome.ReasonParentNotFound: "its parent does not exist",
 }
 
-// outcome of one attempt as a node.
-func (v view) outcome(top *node, o inspect.Outcome) {
+// outcome of one attempt as a node; pending are the changes that wait.
+func (v view) outcome(top *node, o inspect.Outcome, pending []v1alpha1.Drift) {
 	title := attempts[o.Attempt]
 	if o.User != "" {
 		title += " (" + o.User + ")"
@@ -107,17 +107,17 @@ func (v view) outcome(top *node, o inspect.Outcome) {
 		why = reasons[o.Reason]
 	}
 	if why != "" {
-		n.lines = append(n.lines, why)
+		n.lines = append(n.lines, ownCommands(why, pending))
 	}
 	for _, f := range o.Difference {
 		n.lines = append(n.lines, field(f))
 	}
 	n.lines = append(n.lines, needs(o.Needs)...)
 	for _, w := range o.Warnings {
-		n.lines = append(n.lines, v.yellow("warning: "+w))
+		n.lines = append(n.lines, v.yellow("warning: "+ownCommands(w, pending)))
 	}
 	if o.Suggestion != "" && !o.Allowed {
-		n.lines = append(n.lines, "To approve it: "+o.Suggestion)
+		n.lines = append(n.lines, "To approve it: "+ownCommands(o.Suggestion, pending))
 	}
 }
 

@@ -310,7 +310,7 @@ func (c *pendingCommand) approveCommand(g *causeGroup, s scope) string {
 // printBehind what no approval lets pass, and the freeze of what was named.
 func (c *pendingCommand) printBehind(s scope) {
 	if f := s.freeze; f != nil {
-		fmt.Fprintf(c.Out, "Frozen: %s. To end it: %s\n", f.Why(), f.End())
+		fmt.Fprintf(c.Out, "Frozen: %s. To end it: %s\n", f.Why(), ownCommands(f.End(), nil))
 	}
 	if len(s.behind) == 0 {
 		if s.freeze != nil {

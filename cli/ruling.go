@@ -57,7 +57,7 @@ func rulingLines(d *v1alpha1.Drift, s inspect.Ruling) (out []string) {
 		out = append(out, fmt.Sprintf("rejected on %s: %s; to withdraw: %s", describeRef(d.Spec.Parent), r.Reason, withdrawCommandLine(d)))
 	}
 	if s.Frozen != nil {
-		out = append(out, s.Frozen.Why()+"; approvals count once that ends: "+s.Frozen.End())
+		out = append(out, s.Frozen.Why()+"; approvals count once that ends: "+ownCommands(s.Frozen.End(), nil))
 	}
 	if z := s.Snoozed; z != nil {
 		out = append(out, "snoozed until "+z.Expiry.UTC().Format(time.RFC3339)+attribution(z.User, z.Message, nil))

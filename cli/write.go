@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	"golang.org/x/term"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/annotate"
 )
@@ -228,8 +230,14 @@ func (s *step) show(out io.Writer) {
 // writeAll in their order, and continue where one fails.
 func (w writer) writeAll(ctx context.Context, list []annotationWrite, failed error) error {
 	done, discounted := make([]written, 0, len(list)), false
+	reported := map[string]bool{}
 	for _, one := range list {
 		r, err := w.write(ctx, one)
+		if err != nil && reported[err.Error()] { // about the same object
+			err = nil
+		} else if err != nil {
+			reported[err.Error()] = true
+		}
 		failed, discounted = errors.Join(failed, err), discounted || r.Discounted
 		if r.Key != "" { // written, even where reading the warnings failed
 			done = append(done, r)
@@ -265,7 +273,7 @@ func (w writer) write(ctx context.Context, one annotationWrite) (written, error)
 	dry := w.dry()
 	change, err := one.writer(dry).Annotate(ctx, one.key, one.edit)
 	if err != nil {
-		return written{}, fmt.Errorf("%s: %w", one.on.describe(), err)
+		return written{}, fmt.Errorf("%s: %w%s", one.on.describe(), err, whoMay(err))
 	}
 	ref := v1alpha1.ObjectReference{
 		APIVersion: one.on.GetAPIVersion(), Kind: one.on.GetKind(), Namespace: one.on.GetNamespace(), Name: one.on.GetName(), UID: one.on.GetUID(),
@@ -285,6 +293,14 @@ func (w writer) write(ctx context.Context, one annotationWrite) (written, error)
 		r.Next, r.Discounted, err = v.next, v.discounted, errors.Join(err, jerr)
 	}
 	return r, err
+}
+
+// whoMay completes the error of a write that needs the right to approve.
+func whoMay(err error) string {
+	if kerrors.IsForbidden(err) && strings.Contains(err.Error(), string(outcome.ReasonApproverForbidden)) {
+		return " kubectl kausality approvers lists who has it."
+	}
+	return ""
 }
 
 // report what was written, and return what failed. Where nothing was written and

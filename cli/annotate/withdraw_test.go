@@ -31,7 +31,7 @@ func TestWithdraw(t *testing.T) {
 			in:     annotations{v1alpha1.AnnotationKeyFreeze: `{"user":"alice","message":"incident"}`},
 			key:    v1alpha1.AnnotationKeyFreeze,
 			edit:   Unfreeze("hans", false, time.Unix(0, 0)),
-			err:    "it is frozen by alice (incident); to remove the freeze of another user, give --overwrite",
+			err:    "it is frozen by alice (incident); a user with the right to approve may remove it with --overwrite",
 		},
 		"UnfreezeUnknown": {
 			reason: "of whom it is is unknown",
