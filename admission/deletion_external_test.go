@@ -124,7 +124,7 @@ func TestDeleteForeignSuggested(t *testing.T) {
 	for _, o := range []*unstructured.Unstructured{destroying(), application("resources-finalizer.argocd.argoproj.io")} {
 		refusal := decide(t, setting{}.world(), enforced(), by(byCrossplane(Delete, o), fx.Alice, ""))
 		if refusal.Report == nil || refusal.Report.Drift.Relation != v1alpha1.RelationExternal || !strings.Contains(refusal.Message, refusal.Suggestion) ||
-			!strings.Contains(refusal.Message, "To leave it behind, first: kubectl patch") {
+			!strings.Contains(refusal.Message, "to leave it behind, first: kubectl patch") {
 			t.Fatalf("%+v", refusal)
 		}
 		fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+refusal.Digest.ID(), "once")(o)

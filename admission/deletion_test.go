@@ -156,7 +156,7 @@ func TestDeleteComposite(t *testing.T) {
 	}{
 		"None": {reason: "nothing below", opts: enforced(), want: true},
 		"Closed": {reason: "refused with their list", below: []*parent.State{mr("a"), mr("b")}, opts: enforced(),
-			names: []string{"Instance a, Instance b", "To leave it behind on purpose: kubectl annotate instances.aws.example.org a kausality.io/deletion=orphan && " +
+			names: []string{"Instance a, Instance b", "to leave it behind on purpose: kubectl annotate instances.aws.example.org a kausality.io/deletion=orphan && " +
 				"kubectl annotate instances.aws.example.org b kausality.io/deletion=orphan"}},
 		"OneOf": {reason: "while one would be orphaned", below: []*parent.State{mr("a", open), mr("b"), mr("c", orphanAsked)},
 			opts: enforced(), names: []string{"Instance b"}, absent: "Instance a"},

@@ -157,7 +157,7 @@ func eventOfDrift(d v1alpha1.DriftSpec, lacks string) event {
 	}
 	e.text += " The gate keeps it as it is until that is approved, or reverted outside. To have the provider revert it: " + d.SuggestedApproval
 	if lacks != "" { // of the last event that was written: votes make none
-		e.text += " . " + lacks
+		e.text += " ; " + lacks
 	}
 	return e
 }

@@ -154,7 +154,7 @@ func (ev *decider) blockedDeletion(j judgement) (outcome.Verdict, Finding) {
 		r.Next = "To approve that deletion: " + r.Suggestion
 	default:
 		if r.Next = outcome.AfterOpening; !j.set.Waits(ask) {
-			r.Next = fmt.Sprintf("To delete the external resource with it, approve and try again: %s . To leave it behind on purpose: %s",
+			r.Next = fmt.Sprintf("To delete the external resource with it, approve and try again: %s ; to leave it behind on purpose: %s",
 				r.Suggestion, orphanCommands(ev, j.blocked))
 		}
 		d.Report, d.Suggestion = deletionReport(ev.Facts, j), r.Suggestion

@@ -43,7 +43,7 @@ func (ev *decider) foreignDeletion(what external.Destruction) (outcome.Verdict, 
 		r.Why += "; " + lacking
 	}
 	if !j.set.Waits(ask) {
-		r.Next = fmt.Sprintf("To delete all of that, approve and try again: %s . To leave it behind, first: kubectl patch %s %s",
+		r.Next = fmt.Sprintf("To delete all of that, approve and try again: %s ; to leave it behind, first: kubectl patch %s %s",
 			suggestion, identity.Target(o.Ref, ev.KindOf(o)), what.Otherwise)
 	}
 	d.Report, d.Suggestion = destructionReport(ev.Facts, j, outcome.CauseOf(ev.Facts, holder)), suggestion
