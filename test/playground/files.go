@@ -31,9 +31,21 @@ func (p *Playground) write(ctx context.Context) error {
 		return err
 	}
 	env := fmt.Sprintf("export PATH=%q:\"$PATH\" KUBECONFIG=%q\nexport PLAYGROUND=%q CLOUD=%q\n",
-		p.file("bin"), p.file("kubeconfig"), p.Dir(), p.CloudURL())
+		p.file("bin"), p.file("kubeconfig"), p.Dir(), p.CloudURL()) + soon
 	return os.WriteFile(p.EnvFile(), []byte(env), 0o600)
 }
+
+// soon TEXT COMMAND repeats the command until it prints the text, for a minute at most, and prints what it printed last.
+const soon = `soon() (
+	text=$1; shift
+	for n in $(seq 60); do
+		out=$("$@" 2>&1)
+		case $out in *"$text"*) break ;; esac
+		sleep 1
+	done
+	printf '%s\n' "$out"
+)
+`
 
 func (p *Playground) file(name string) string { return filepath.Join(p.Dir(), name) }
 
