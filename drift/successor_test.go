@@ -61,7 +61,7 @@ func TestSuccessor(t *testing.T) {
 			stored: &v1alpha1.Drift{ObjectMeta: metav1.ObjectMeta{Namespace: HomeNamespace, Name: "a1"}}},
 		"Exists":   {reason: "what it is about exists: it is restored", drift: gone(nil), app: app("u", false), notOver: true},
 		"Restored": {reason: "it exists again", drift: gone(nil), stored: gone(nil)},
-		"Told": {reason: "the receiver knows the end", none: true, drift: gone(func(d *v1alpha1.Drift) {
+		"Known": {reason: "the receiver knows the end", none: true, drift: gone(func(d *v1alpha1.Drift) {
 			d.Status.Phase, d.Status.Deliveries[0].Phase = v1alpha1.DriftResolved, v1alpha1.DriftResolved
 		})},
 		"Snoozed":    {reason: "nothing is reported of it", none: true, drift: gone(func(d *v1alpha1.Drift) { d.Status.Snoozed = true })},
