@@ -63,7 +63,11 @@ func (r *Reporter) approved(ctx context.Context, d *v1alpha1.Drift, why string) 
 		if o.Name == "" {
 			continue
 		}
-		if err := r.Approved(ctx, identity.Ref(o), d.Spec.ID); err != nil {
+		err := r.Approved(ctx, identity.Ref(o), d.Spec.ID)
+		switch {
+		case kerrors.IsForbidden(err) || kerrors.IsInvalid(err): // a Drift must not stay open for ever, nor a gate wait for it
+			r.Log.Error(err, "cannot end the approvals that are left over", "drift", d.Name, "object", o.Name)
+		case err != nil:
 			return fmt.Errorf("cannot end the approvals that are left over: %w", err)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -38,6 +40,12 @@ func TestApproved(t *testing.T) {
 	require.NoError(t, r.Record(t.Context(), external))
 	require.NoError(t, r.Resolve(t.Context(), get(t, c, "ns", "a2"), settling.WhyApproved, nil))
 	assert.Equal(t, []string{"app a2", "db a2"}, on[2:], "what is external may be approved on the child, too")
+
+	failure = kerrors.NewForbidden(schema.GroupResource{Resource: "apps"}, "app", errors.New("refused by another webhook"))
+	require.NoError(t, r.Record(t.Context(), item("a4")))
+	require.NoError(t, r.Resolve(t.Context(), get(t, c, "ns", "a4"), settling.WhyApproved, nil), "what is never accepted keeps no Drift open")
+	assert.Equal(t, v1alpha1.DriftResolved, get(t, c, "ns", "a4").Status.Phase)
+	failure, on = nil, on[:4]
 
 	require.NoError(t, r.Record(t.Context(), item("a3")))
 	require.NoError(t, r.Resolve(t.Context(), get(t, c, "ns", "a3"), "the parent has a new intent", nil))
