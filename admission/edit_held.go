@@ -45,7 +45,7 @@ func (ed *editor) warnHeld() {
 
 // warnFrozen warns a user who changes an object while changes of its children are refused, because it is frozen (KR-05-61).
 func warnFrozen(ed *editor) {
-	if ed.Req.OldObject == nil || ed.Req.User.IsMachine() {
+	if ed.Req.OldObject == nil || ed.Req.User.IsMachine() || ed.Req.OldObject.GetDeletionTimestamp() != nil {
 		return
 	}
 	o := &parent.State{Ref: ed.Req.Ref(), Role: ed.Kind.Role, Labels: ed.Req.Object.GetLabels(), Annotations: ed.after()}

@@ -389,6 +389,7 @@ func TestFrozenWarning(t *testing.T) {
 		"NotFrozen":  {xr: fx.Annotate("a", "b"), change: size},
 		"NoChange":   {xr: freeze, change: fx.Annotate("a", "b")},
 		"Ends":       {xr: freeze, change: func(o *unstructured.Unstructured) { size(o); o.SetAnnotations(nil) }},
+		"Deleting":   {xr: func(o *unstructured.Unstructured) { freeze(o); fx.Deleting(o) }, change: size},
 		"Controller": {xr: freeze, change: size, controller: true},
 	} {
 		t.Run(name, func(t *testing.T) {
