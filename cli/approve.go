@@ -15,6 +15,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/verb"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/choice"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
@@ -162,12 +163,12 @@ func (c *approveCommand) run(cmd *cobra.Command, args []string) error {
 func (c *approveCommand) drift(i *inspect.Inspector, d *v1alpha1.Drift) annotationWrite {
 	t, err := c.target(identity.Ref(d.Spec.Parent))
 	if err != nil {
-		return annotationWrite{head: d.Name + "  " + summary(d), err: err}
+		return annotationWrite{head: d.Name + "  " + channel.Summary(d), err: err}
 	}
 	if d.Spec.SuggestedApproval == "" {
-		return annotationWrite{on: t, head: d.Name + "  " + summary(d), err: errUnguarded(describeRef(d.Spec.Parent))}
+		return annotationWrite{on: t, head: d.Name + "  " + channel.Summary(d), err: errUnguarded(channel.Describe(d.Spec.Parent))}
 	}
-	w := annotationWrite{on: t, head: d.Name + "  " + summary(d), next: c.afterApproval(d), warn: c.obstacles, drift: d}
+	w := annotationWrite{on: t, head: d.Name + "  " + channel.Summary(d), next: c.afterApproval(d), warn: c.obstacles, drift: d}
 	w.judge = c.cast(i, d, t, w.next)
 	w.key, w.edit = c.vote(i.User.Name, d.Spec.ID, c.mode, c.reason, c.view.now())
 	if !c.withdraw {
@@ -203,5 +204,5 @@ func (c *approveCommand) afterApproval(d *v1alpha1.Drift) string {
 	case d.Spec.Relation == v1alpha1.RelationExternal:
 		return "The gate opens for exactly this change, and closes when the provider has confirmed it."
 	}
-	return "Its controller carries it out when it next reconciles " + describeRef(d.Spec.Parent) + "."
+	return "Its controller carries it out when it next reconciles " + channel.Describe(d.Spec.Parent) + "."
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/annotate"
-	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
 // carried returns the approval that has let a listed difference through since it was last seen, by the annotations of the holder of its
@@ -30,7 +30,7 @@ func lastApproved(all []v1alpha1.Drift) string {
 	var last *v1alpha1.Drift
 	for i := range all {
 		d := &all[i]
-		if a := d.Status.Approval; !inspect.Open(d) && a != nil && (last == nil || last.Status.LastSeen.Before(d.Status.LastSeen)) {
+		if a := d.Status.Approval; !channel.Open(d) && a != nil && (last == nil || last.Status.LastSeen.Before(d.Status.LastSeen)) {
 			last = d
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
@@ -44,7 +45,7 @@ func (c *approveCommand) awaitAll(cmd *cobra.Command, list []annotationWrite) er
 
 // resolved reports how a Drift was resolved, or what is waited for.
 func (c *approveCommand) resolved(ctx context.Context, client dynamic.Interface, d *v1alpha1.Drift) (how, waiting string, err error) {
-	pending := "drift " + d.Name + " is still pending: " + summary(d)
+	pending := "drift " + d.Name + " is still pending: " + channel.Summary(d)
 	if inspect.IsHeld(d) {
 		still, err := c.stillHeld(ctx, client, d)
 		if err != nil || still {
@@ -60,7 +61,7 @@ func (c *approveCommand) resolved(ctx context.Context, client dynamic.Interface,
 		return "", "", fmt.Errorf("cannot read drift %s: %w", d.Name, err)
 	}
 	now, err := inspect.DriftOf(u)
-	if err != nil || inspect.Open(now) {
+	if err != nil || channel.Open(now) {
 		return "", pending, err
 	}
 	return now.Status.Resolution, "", nil

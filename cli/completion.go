@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/choice"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
@@ -148,14 +149,14 @@ func (c completer) ids(cmd *cobra.Command, args []string, typed string) ([]strin
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
 	defer cancel()
-	drifts, err := inspect.Drifts(ctx, client, ns, inspect.Open)
+	drifts, err := inspect.Drifts(ctx, client, ns, channel.Open)
 	if err != nil {
 		return out, directive
 	}
 	for i := range drifts {
 		d := &drifts[i]
 		if strings.HasPrefix(d.Name, typed) && !slices.Contains(args, d.Name) && len(out) < maxCompletions {
-			out = append(out, d.Name+"\t"+summary(d))
+			out = append(out, d.Name+"\t"+channel.Summary(d))
 			directive = cobra.ShellCompDirectiveNoFileComp
 		}
 	}

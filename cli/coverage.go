@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
@@ -92,11 +93,11 @@ func (c *coverageCommand) print(found *inspect.Coverage) error {
 	}
 	if found.Undecided != "" {
 		fmt.Fprintln(c.Out, c.view.yellow("Unknown what is protected: "+found.Undecided))
-		fmt.Fprintf(c.Out, "%s of %s were read.\n", plural(found.Objects, "object"), plural(found.Kinds, "kind"))
+		fmt.Fprintf(c.Out, "%s of %s were read.\n", channel.Plural(found.Objects, "object"), channel.Plural(found.Kinds, "kind"))
 	} else {
 		unread := found.UnreadKinds()
 		fmt.Fprintf(c.Out, "%d of %s of %s are protected%s.%s\n",
-			found.Protected, plural(found.Objects, "object"), plural(found.Kinds-unread, "kind"), whileAnswering(found.Unanswered), unknownKinds(unread))
+			found.Protected, channel.Plural(found.Objects, "object"), channel.Plural(found.Kinds-unread, "kind"), whileAnswering(found.Unanswered), unknownKinds(unread))
 	}
 	last := inspect.Gap("")
 	w := printers.GetNewTabWriter(c.Out)
@@ -145,7 +146,7 @@ func unknownKinds(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return " The objects of " + plural(n, "further kind") + " could not be read: whether they are protected is unknown."
+	return " The objects of " + channel.Plural(n, "further kind") + " could not be read: whether they are protected is unknown."
 }
 
 // examples of a gap; in wide output with the reason of each.

@@ -19,6 +19,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/suggest"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 	"github.com/kausality-io/function-kausality/cluster"
 )
@@ -131,7 +132,7 @@ func (f driftFinder) changes(cmd *cobra.Command, o *changeOptions) ([]v1alpha1.D
 func (f driftFinder) withoutExternal(list []v1alpha1.Drift, cmd *cobra.Command, s scope) []v1alpha1.Drift {
 	var kept, external []v1alpha1.Drift
 	for i := range list {
-		if isExternal(&list[i]) {
+		if channel.IsExternal(&list[i]) {
 			external = append(external, list[i])
 			continue
 		}
@@ -140,9 +141,10 @@ func (f driftFinder) withoutExternal(list []v1alpha1.Drift, cmd *cobra.Command, 
 	if len(external) == 0 {
 		return kept
 	}
-	fmt.Fprintf(f.ErrOut, "Left out, since they are about external resources: %s. To decide about them, name their cause:\n", plural(len(external), "change"))
-	for _, g := range byCause(external) {
-		fmt.Fprintf(f.ErrOut, "  %s%s --cause %s (%s)\n", cmd.CommandPath(), s.args, g.key, plural(len(g.drifts), "change"))
+	fmt.Fprintf(f.ErrOut, "Left out, since they are about external resources: %s. To decide about them, name their cause:\n",
+		channel.Plural(len(external), "change"))
+	for _, g := range channel.ByCause(external) {
+		fmt.Fprintf(f.ErrOut, "  %s%s --cause %s (%s)\n", cmd.CommandPath(), s.args, g.Key, channel.Plural(len(g.Drifts), "change"))
 	}
 	return kept
 }
@@ -163,7 +165,7 @@ func (f driftFinder) identified(cmd *cobra.Command, ids []string, alsoResolved b
 		if err != nil {
 			return nil, err
 		}
-		if !inspect.Open(d) && !alsoResolved {
+		if !channel.Open(d) && !alsoResolved {
 			return nil, fmt.Errorf("drift %s is resolved: %s; there is nothing to approve", id, d.Status.Resolution)
 		}
 		list = append(list, *d)
@@ -205,7 +207,7 @@ func (f driftFinder) about(cmd *cobra.Command, args []string, o *changeOptions) 
 	}
 	if len(list) == 0 {
 		return nil, fmt.Errorf("nothing waits for approval about what is selected (%s); to approve any change in advance, give --any",
-			plural(len(targets), "object"))
+			channel.Plural(len(targets), "object"))
 	}
 	return list, nil
 }
@@ -214,7 +216,7 @@ func (f driftFinder) about(cmd *cobra.Command, args []string, o *changeOptions) 
 // Drift of that id it is returned.
 func (f driftFinder) byID(ctx context.Context, client dynamic.Interface, ns, id string) (*v1alpha1.Drift, error) {
 	d, notFound := inspect.Find(ctx, client, ns, id)
-	if notFound == nil && inspect.Open(d) {
+	if notFound == nil && channel.Open(d) {
 		return d, nil
 	}
 	mapper, err := f.mapper()
@@ -369,5 +371,5 @@ func openAbout(ctx context.Context, i *inspect.Inspector, t target) ([]v1alpha1.
 
 // openOf some Drifts.
 func openOf(all []v1alpha1.Drift) []v1alpha1.Drift {
-	return slices.DeleteFunc(all, func(d v1alpha1.Drift) bool { return !inspect.Open(&d) })
+	return slices.DeleteFunc(all, func(d v1alpha1.Drift) bool { return !channel.Open(&d) })
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
 )
 
@@ -165,11 +166,11 @@ func (e *Emergency) print(out io.Writer, v view) error {
 		{"Mode log, and ungate, revert in the external systems: ", e.Reverted},
 		{"Mode log lets happen what is refused or held: ", e.Released},
 	} {
-		fmt.Fprintf(out, "%s%s\n", v.bold(part.title), plural(len(part.drifts), "change"))
+		fmt.Fprintf(out, "%s%s\n", v.bold(part.title), channel.Plural(len(part.drifts), "change"))
 		w := printers.GetNewTabWriter(out)
 		for i := range part.drifts {
 			d := &part.drifts[i]
-			fmt.Fprintf(w, "  %s\t%s\n", d.Name, summary(d))
+			fmt.Fprintf(w, "  %s\t%s\n", d.Name, channel.Summary(d))
 		}
 		if err := w.Flush(); err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
@@ -18,7 +19,7 @@ const maxShown = 10
 
 // explanation as a tree.
 func (v view) explanation(e *inspect.Explanation) *node {
-	title := v.bold(describeRef(e.Object))
+	title := v.bold(channel.Describe(e.Object))
 	if r := roles[e.Role]; r != "" {
 		title += ", " + r
 	}
@@ -44,7 +45,7 @@ func (v view) explanation(e *inspect.Explanation) *node {
 		v.mode(top, e)
 	}
 	if e.Parent != nil {
-		v.parent(top.add("Parent: "+v.bold(describeRef(e.Parent.Object))), e.Parent)
+		v.parent(top.add("Parent: "+v.bold(channel.Describe(e.Parent.Object))), e.Parent)
 	} else {
 		top.add("Parent: none; a change of it starts a new chain of causes")
 	}
@@ -107,17 +108,17 @@ func (v view) outcome(top *node, o inspect.Outcome, pending []v1alpha1.Drift) {
 		why = reasons[o.Reason]
 	}
 	if why != "" {
-		n.lines = append(n.lines, ownCommands(why, pending))
+		n.lines = append(n.lines, channel.OwnCommands(why, pending))
 	}
 	for _, f := range o.Difference {
-		n.lines = append(n.lines, field(f))
+		n.lines = append(n.lines, channel.Field(f))
 	}
 	n.lines = append(n.lines, needs(o.Needs)...)
 	for _, w := range o.Warnings {
-		n.lines = append(n.lines, v.yellow("warning: "+ownCommands(w, pending)))
+		n.lines = append(n.lines, v.yellow("warning: "+channel.OwnCommands(w, pending)))
 	}
 	if o.Suggestion != "" && !o.Allowed {
-		n.lines = append(n.lines, "To approve it: "+ownCommands(o.Suggestion, pending))
+		n.lines = append(n.lines, "To approve it: "+channel.OwnCommands(o.Suggestion, pending))
 	}
 }
 
@@ -232,7 +233,7 @@ func (v view) gate(top *node, g *inspect.Gate) {
 		n.add(g.Why)
 	}
 	for _, f := range g.Difference {
-		n.add(v.yellow("external drift: ") + field(f))
+		n.add(v.yellow("external drift: ") + channel.Field(f))
 	}
 	if g.Withheld {
 		n.add("mode log: in mode enforce the gate would hold that until it is approved")
@@ -265,7 +266,7 @@ func nextAction(a gating.Action) string {
 // drifts that are open, what waits behind a freeze or a rejection, and the last that was resolved.
 func (v view) drifts(top *node, e *inspect.Explanation) {
 	all := e.Drifts // the open ones first
-	open := slices.DeleteFunc(slices.Clone(all), func(d v1alpha1.Drift) bool { return !inspect.Open(&d) })
+	open := slices.DeleteFunc(slices.Clone(all), func(d v1alpha1.Drift) bool { return !channel.Open(&d) })
 	resolved := all[len(open):]
 	if len(open) > 0 {
 		n := top.add(v.bold("Waiting for approval:"))
@@ -288,7 +289,7 @@ func (v view) drifts(top *node, e *inspect.Explanation) {
 	}
 	if len(resolved) > 0 {
 		d := &resolved[0]
-		top.addf("Last resolved drift: %s, %s; %s", d.Name, summary(d), d.Status.Resolution+approval.ByText(d.Status.Approval))
+		top.addf("Last resolved drift: %s, %s; %s", d.Name, channel.Summary(d), d.Status.Resolution+approval.ByText(d.Status.Approval))
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
-	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 	"github.com/kausality-io/function-kausality/cluster"
 )
@@ -209,17 +208,4 @@ func errNoParent(t target) error { return noParentError{t.describe()} }
 func resourceOf(kind string) schema.GroupVersionResource {
 	name, group, _ := strings.Cut(kind, ".")
 	return schema.GroupVersionResource{Group: group, Resource: name}
-}
-
-// describeRef names an object in a sentence.
-func describeRef(o v1alpha1.ObjectReference) string {
-	return identity.Describe(identity.Ref(o))
-}
-
-// plural is a count with its noun, as in "1 object" and "2 objects".
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

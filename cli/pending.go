@@ -13,6 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
@@ -25,7 +26,7 @@ type pendingCommand struct {
 	summary  bool
 	exitCode bool
 	// rulings of changes by namespace and name, where something was decided about them; nil where that is not read.
-	rulings map[string]inspect.Ruling
+	rulings map[string]channel.Ruling
 }
 
 // newPendingCommand is `kubectl kausality pending`. It reads Drifts, and what the
@@ -60,12 +61,10 @@ func newPendingCommand(s *session) *cobra.Command {
 	return cmd
 }
 
-// Bounds of what pending lists by default: changes of each cause, causes, and fields of a
-// cause of which not all changes are listed (KR-12-20).
+// Bounds of what pending lists by default: changes of each cause, and causes (KR-12-20).
 const (
 	defaultListed = 10
 	maxCauses     = 5
-	maxFields     = 5
 )
 
 // check the flags before the cluster is read.
@@ -112,7 +111,7 @@ func (c *pendingCommand) read(ctx context.Context, list []v1alpha1.Drift) error 
 		return err
 	}
 	all := i.Rulings()
-	c.rulings = map[string]inspect.Ruling{}
+	c.rulings = map[string]channel.Ruling{}
 	for n := range list {
 		s, err := all.Of(ctx, &list[n])
 		if err != nil {
@@ -127,7 +126,7 @@ func (c *pendingCommand) read(ctx context.Context, list []v1alpha1.Drift) error 
 }
 
 // ruling of a change.
-func (c *pendingCommand) ruling(d *v1alpha1.Drift) inspect.Ruling {
+func (c *pendingCommand) ruling(d *v1alpha1.Drift) channel.Ruling {
 	return c.rulings[d.Namespace+"/"+d.Name]
 }
 
@@ -138,7 +137,7 @@ func (c *pendingCommand) print(list []v1alpha1.Drift, s scope) error {
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "DriftList"},
 	}
 	if c.format.value != formatTable && c.format.value != formatWide && len(s.behind) > 0 {
-		fmt.Fprintf(c.ErrOut, "Not listed: %s held behind a freeze or a rejection, which cannot be approved meanwhile.\n", plural(len(s.behind), "change"))
+		fmt.Fprintf(c.ErrOut, "Not listed: %s held behind a freeze or a rejection, which cannot be approved meanwhile.\n", channel.Plural(len(s.behind), "change"))
 	}
 	if done, err := c.format.structured(c.Out, all); done {
 		return err
@@ -156,7 +155,7 @@ func (c *pendingCommand) printText(list []v1alpha1.Drift, s scope) error {
 		return err
 	}
 	defer c.printBehind(s)
-	groups := byCause(list)
+	groups := channel.ByCause(list)
 	if c.summary && len(list) > 0 {
 		return c.summarize(groups)
 	}
@@ -175,25 +174,25 @@ func (c *pendingCommand) printText(list []v1alpha1.Drift, s scope) error {
 	if left := groups[len(shown):]; len(left) > 0 {
 		n := 0
 		for _, g := range left {
-			n += len(g.drifts)
+			n += len(g.Drifts)
 		}
 		_, err := fmt.Fprintf(c.Out, "\n%s of %s more; to list the causes: kubectl kausality pending%s --summary\n",
-			plural(n, "change"), plural(len(left), "cause"), s.args)
+			channel.Plural(n, "change"), channel.Plural(len(left), "cause"), s.args)
 		return err
 	}
 	return nil
 }
 
 // summarize the groups, one line each.
-func (c *pendingCommand) summarize(groups []*causeGroup) error {
+func (c *pendingCommand) summarize(groups []*channel.Group) error {
 	w := printers.GetNewTabWriter(c.Out)
 	fmt.Fprintln(w, "KEY\tCHANGES\tOBJECTS\tNAMESPACES\tAGE\tCAUSE")
 	for _, g := range groups {
-		title := g.title
-		if len(g.drifts[0].Spec.Causes) == 1 {
-			title += authorOf(g.drifts[0].Spec.Causes[0])
+		title := g.Title
+		if len(g.Drifts[0].Spec.Causes) == 1 {
+			title += channel.AuthorOf(g.Drifts[0].Spec.Causes[0])
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\n", g.key, len(g.drifts), g.objects(), len(g.namespaces()), c.view.age(inspect.Since(g.oldest())), clip(title))
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\n", g.Key, len(g.Drifts), g.Objects(), len(g.Namespaces()), c.view.age(channel.Since(g.Oldest())), channel.Clip(title))
 	}
 	return w.Flush()
 }
@@ -215,102 +214,54 @@ func (c *pendingCommand) printNames(list []v1alpha1.Drift) error {
 	if held == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(c.ErrOut, "Not listed: %s that the composition function holds without a Drift; -o json lists all.\n", plural(held, "change"))
+	_, err := fmt.Fprintf(c.ErrOut, "Not listed: %s that the composition function holds without a Drift; -o json lists all.\n", channel.Plural(held, "change"))
 	return err
 }
 
 // suggestRollout is of how many objects a Rollout is suggested for more.
 const suggestRollout = 5
 
-// maxIDs that a command line is printed with; more changes are named by their cause.
-const maxIDs = 3
-
-// maxLacks is of how many sets of votes of one cause it is printed what they lack.
-const maxLacks = 3
-
 // printGroup as a table below its cause, with the command that approves all of it.
-func (c *pendingCommand) printGroup(g *causeGroup, s scope) error {
-	in := ""
-	if n := len(g.namespaces()); n > 1 {
-		in = " in " + plural(n, "namespace")
-	}
-	fmt.Fprintf(c.Out, "%s: %s of %s%s, since %s\n", c.view.bold(capitalized(g.title)), plural(len(g.drifts), "change"), plural(g.objects(), "object"), in,
-		c.view.age(inspect.Since(g.oldest())))
-	for _, line := range g.authors() {
+func (c *pendingCommand) printGroup(g *channel.Group, s scope) error {
+	card := channel.CardOf(g, c.ruling, s.args)
+	fmt.Fprintf(c.Out, "%s: %s, since %s\n", c.view.bold(card.Title), card.Counts, c.view.age(card.Since))
+	for _, line := range card.Causes {
 		fmt.Fprintln(c.Out, "  "+line)
 	}
-	if len(g.drifts) == 1 && g.key == causeExternal {
-		fmt.Fprintln(c.Out, "  "+g.drifts[0].Spec.Cause)
-	}
-	listed := g.drifts
+	listed := card.Entries
 	if c.limit > 0 && len(listed) > c.limit {
 		listed = listed[:c.limit]
-		c.printFields(g)
+		for _, line := range card.Fields {
+			fmt.Fprintln(c.Out, "  "+line)
+		}
 	}
-	if err := c.printTable(listed, len(g.namespaces()) > 1); err != nil {
+	if err := c.printTable(listed, len(g.Namespaces()) > 1); err != nil {
 		return err
 	}
-	if left := len(g.drifts) - len(listed); left > 0 {
-		fmt.Fprintf(c.Out, "  %d more; to list them: kubectl kausality pending%s --cause %s --limit 0\n", left, s.args, g.key)
+	if left := len(card.Entries) - len(listed); left > 0 {
+		fmt.Fprintf(c.Out, "  %d more; to list them: kubectl kausality pending%s --cause %s --limit 0\n", left, s.args, card.Key)
 	}
-	for _, line := range c.decided(g) {
+	for _, line := range card.Decided {
 		fmt.Fprintln(c.Out, "  "+line)
 	}
-	command := c.approveCommand(g, s)
-	if command == "" {
+	if card.Approve == "" {
 		return nil // all of them are rejected
 	}
-	if _, err := fmt.Fprintf(c.Out, "  To approve: %s\n", command); err != nil || g.objects() <= suggestRollout {
+	if _, err := fmt.Fprintf(c.Out, "  To approve: %s\n", card.Approve); err != nil || g.Objects() <= suggestRollout {
 		return err
 	}
-	if _, err := causeOf(&g.drifts[0]); err != nil {
+	if _, err := causeOf(&g.Drifts[0]); err != nil {
 		return nil //nolint:nilerr // A Rollout cannot select them.
 	}
 	where := strings.Replace(s.args, " -A", " --cluster", 1)
-	_, err := fmt.Fprintf(c.Out, "  In waves: kubectl kausality rollout start NAME%s --cause %s\n", where, g.key)
+	_, err := fmt.Fprintf(c.Out, "  In waves: kubectl kausality rollout start NAME%s --cause %s\n", where, card.Key)
 	return err
-}
-
-// decided about the changes of a cause, a line for each decision: what their votes lack, rejections, freezes and snoozes, each with
-// some of the ids (KR-12-30).
-func (c *pendingCommand) decided(g *causeGroup) (out []string) {
-	lacks := g.distinct(func(d *v1alpha1.Drift) string { return d.Status.Lacks })
-	out = g.labelled("Lacks", func(d *v1alpha1.Drift) string { return d.Status.Lacks })
-	if more := len(lacks) - maxLacks; more > 0 {
-		out = append(out, fmt.Sprintf("and %d other sets of votes; -o yaml shows all", more))
-	}
-	if slices.ContainsFunc(g.drifts, func(d v1alpha1.Drift) bool { return isEdit(&d) }) {
-		out = append(out, "An approval reverts that edit.")
-	}
-	for n := range rulingKinds {
-		out = append(out, g.labelled(rulingKinds[n].label, func(d *v1alpha1.Drift) string {
-			return strings.Join(rulingLines(d, rulingKinds[n].of(c.ruling(d))), "; ")
-		})...)
-	}
-	return out
-}
-
-// approveCommand of the changes of a cause that are not rejected; "" where all are.
-func (c *pendingCommand) approveCommand(g *causeGroup, s scope) string {
-	open := &causeGroup{key: g.key}
-	for _, d := range g.drifts {
-		if c.ruling(&d).Rejected == nil {
-			open.drifts = append(open.drifts, d)
-		}
-	}
-	if len(open.drifts) == 0 {
-		return ""
-	}
-	if spaces := open.namespaces(); len(open.drifts) <= maxIDs && len(spaces) == 1 {
-		return approveCommandLine(spaces[0], open.distinct(func(d *v1alpha1.Drift) string { return d.Name })...)
-	}
-	return "kubectl kausality approve" + s.args + " --cause " + g.key
 }
 
 // printBehind what no approval lets pass, and the freeze of what was named.
 func (c *pendingCommand) printBehind(s scope) {
 	if f := s.freeze; f != nil {
-		fmt.Fprintf(c.Out, "Frozen: %s. To end it: %s\n", f.Why(), ownCommands(f.End(), nil))
+		fmt.Fprintf(c.Out, "Frozen: %s. To end it: %s\n", f.Why(), channel.OwnCommands(f.End(), nil))
 	}
 	if len(s.behind) == 0 {
 		if s.freeze != nil {
@@ -318,39 +269,27 @@ func (c *pendingCommand) printBehind(s scope) {
 		}
 		return
 	}
-	fmt.Fprintf(c.Out, "%s held behind a freeze or a rejection, which cannot be approved meanwhile:\n", plural(len(s.behind), "change"))
+	fmt.Fprintf(c.Out, "%s held behind a freeze or a rejection, which cannot be approved meanwhile:\n", channel.Plural(len(s.behind), "change"))
 	listed := s.behind
 	if c.limit > 0 {
 		listed = listed[:min(len(listed), c.limit)]
 	}
 	for i := range listed {
-		fmt.Fprintf(c.Out, "  %s, below %s\n", clip(behind(&listed[i])), describeRef(listed[i].Parent))
+		fmt.Fprintf(c.Out, "  %s, below %s\n", channel.Clip(behind(&listed[i])), channel.Describe(listed[i].Parent))
 	}
 	if left := len(s.behind) - len(listed); left > 0 {
 		fmt.Fprintf(c.Out, "  %d more; to list them: kubectl kausality pending%s --limit 0\n", left, s.args)
 	}
 }
 
-// printFields that change, with how many objects each.
-func (c *pendingCommand) printFields(g *causeGroup) {
-	fields := g.fields()
-	for n, f := range fields {
-		if n == maxFields {
-			fmt.Fprintf(c.Out, "  %d other values of fields\n", len(fields)-n)
-			return
-		}
-		fmt.Fprintf(c.Out, "  %s, %s\n", f.text, plural(f.count, "time"))
-	}
-}
-
-// printTable of Drifts; spaces is whether they are of several namespaces.
-func (c *pendingCommand) printTable(list []v1alpha1.Drift, spaces bool) error {
+// printTable of changes; spaces is whether they are of several namespaces.
+func (c *pendingCommand) printTable(list []channel.Entry, spaces bool) error {
 	w, wide := printers.GetNewTabWriter(c.Out), c.format.value == formatWide
 	header := []string{"  ID", "AGE", "PARENT", "CHANGE"}
 	if spaces {
 		header = slices.Insert(header, 1, "NAMESPACE")
 	}
-	stated := slices.ContainsFunc(list, func(d v1alpha1.Drift) bool { return state(&d, c.ruling(&d)) != "" })
+	stated := slices.ContainsFunc(list, func(e channel.Entry) bool { return e.State != "" })
 	if stated {
 		header = slices.Insert(header, len(header)-2, "STATE")
 	}
@@ -358,30 +297,22 @@ func (c *pendingCommand) printTable(list []v1alpha1.Drift, spaces bool) error {
 		header = slices.Insert(header, len(header)-2, "COUNT", "USER")
 	}
 	fmt.Fprintln(w, strings.Join(header, "\t"))
-	for i := range list {
-		d := &list[i]
-		cells, text := []string{"  " + d.Name}, summary(d)
+	for _, e := range list {
+		d := e.Drift
+		cells, text := []string{"  " + d.Name}, e.Change
 		if spaces {
 			cells = append(cells, d.Namespace)
 		}
-		cells = append(cells, c.view.age(inspect.Since(d)))
+		cells = append(cells, c.view.age(e.Since))
 		if stated {
-			cells = append(cells, cmp.Or(state(d, c.ruling(d)), "-"))
+			cells = append(cells, cmp.Or(e.State, "-"))
 		}
 		if wide {
 			cells = append(cells, fmt.Sprint(d.Status.Count), cmp.Or(d.Spec.User, "-"))
 		} else {
-			text = clip(text)
+			text = channel.Clip(text)
 		}
-		fmt.Fprintln(w, strings.Join(append(cells, describeRef(d.Spec.Parent), text), "\t"))
+		fmt.Fprintln(w, strings.Join(append(cells, e.Parent, text), "\t"))
 	}
 	return w.Flush()
-}
-
-// capitalized makes the first letter of a sentence a capital.
-func capitalized(s string) string {
-	if s == "" {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
 }

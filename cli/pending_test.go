@@ -15,6 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 )
 
 var day = time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
@@ -52,7 +53,7 @@ func many() (list []v1alpha1.Drift) {
 }
 
 // TestPendingMany prints hundreds of changes of many causes on some tens of lines, and how
-// to see the rest; JSON, YAML and names have all of them (KR-12-20).
+// to see the rest; JSON, YAML and names have all of them (KR-12-20, KR-17-01).
 func TestPendingMany(t *testing.T) {
 	list := many()
 	out, _ := printed(t, formatTable, list)
@@ -121,12 +122,12 @@ func TestCauseKeys(t *testing.T) {
 		"Revision": {changed(4, "a", revision), "xdatabases-7f3"},
 		"User":     {changed(5, "a", user), "user/hans@example.com"},
 		"External": {external, "external"},
-		"Deletion": {deletion, causeKey(&text)},
-		"Several":  {changed(6, "a", revision, user), causeKey(ptr(changed(7, "b", user, revision)))},
-		"Long":     {changed(8, "a", long), causeKey(ptr(changed(9, "b", long)))},
+		"Deletion": {deletion, channel.CauseKey(&text)},
+		"Several":  {changed(6, "a", revision, user), channel.CauseKey(ptr(changed(7, "b", user, revision)))},
+		"Long":     {changed(8, "a", long), channel.CauseKey(ptr(changed(9, "b", long)))},
 		"Shell":    {changed(10, "a", v1alpha1.HopCause{Kind: v1alpha1.CauseUser, Name: "a b"}), ""},
 	} {
-		have := causeKey(&c.drift)
+		have := channel.CauseKey(&c.drift)
 		if c.want == "" && !regexp.MustCompile(`^[0-9a-f]{8}$`).MatchString(have) || c.want != "" && have != c.want {
 			t.Errorf("%s: %q, want %q", name, have, c.want)
 		}

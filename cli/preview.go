@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 	"github.com/kausality-io/function-kausality/cli/preview"
 	"github.com/kausality-io/function-kausality/cluster"
@@ -233,7 +234,7 @@ func (c *previewCommand) print(found *preview.Preview) error {
 	}
 	switch {
 	case len(found.Failed) > 0:
-		return fmt.Errorf("cannot render %d of %s", len(found.Failed), plural(found.Composites, "composite"))
+		return fmt.Errorf("cannot render %d of %s", len(found.Failed), channel.Plural(found.Composites, "composite"))
 	case c.exitCode && len(found.Groups) > 0:
 		return errFound
 	}
@@ -242,11 +243,11 @@ func (c *previewCommand) print(found *preview.Preview) error {
 
 // preview as a tree.
 func (v view) preview(found *preview.Preview, wide bool) *node {
-	top := &node{text: fmt.Sprintf("%s, %d unchanged", plural(found.Composites, "composite"), found.Unchanged)}
+	top := &node{text: fmt.Sprintf("%s, %d unchanged", channel.Plural(found.Composites, "composite"), found.Unchanged)}
 	for _, g := range found.Groups {
-		n := top.addf("%s %s %q on %d: %s", operations[string(g.Operation)], v.bold(g.Kind), g.Resource, len(g.Changes), v.verdict(g.Allowed, g.Reason))
+		n := top.addf("%s %s %q on %d: %s", channel.OperationVerb(string(g.Operation)), v.bold(g.Kind), g.Resource, len(g.Changes), v.verdict(g.Allowed, g.Reason))
 		for _, f := range g.Difference {
-			n.lines = append(n.lines, field(f))
+			n.lines = append(n.lines, channel.Field(f))
 		}
 		if g.Lacks != "" {
 			n.lines = append(n.lines, "lacks: "+g.Lacks)
@@ -256,9 +257,9 @@ func (v view) preview(found *preview.Preview, wide bool) *node {
 				n.addf("and %d more", len(g.Changes)-maxShown)
 				break
 			}
-			text := describeRef(ch.Composite)
+			text := channel.Describe(ch.Composite)
 			if ch.Child.Name != "" {
-				text += ": " + describeRef(ch.Child)
+				text += ": " + channel.Describe(ch.Child)
 			}
 			if ch.Manual {
 				text += ", once its revision is selected (compositionUpdatePolicy Manual)"
@@ -270,7 +271,7 @@ func (v view) preview(found *preview.Preview, wide bool) *node {
 		}
 	}
 	for _, f := range found.Failed {
-		top.add(v.red(describeRef(f.Composite)+" could not be rendered: ") + f.Error)
+		top.add(v.red(channel.Describe(f.Composite)+" could not be rendered: ") + f.Error)
 	}
 	return top
 }

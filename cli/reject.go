@@ -10,6 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/annotate"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
@@ -163,14 +164,14 @@ func (c *rejectCommand) drifts(ctx context.Context, list []v1alpha1.Drift, i *in
 		have[object{s.Parent, s.Child}] = true
 		holder, err := c.target(identity.Ref(s.Parent))
 		if err != nil {
-			out = append(out, annotationWrite{head: describeRef(s.Child), err: err})
+			out = append(out, annotationWrite{head: channel.Describe(s.Child), err: err})
 			continue
 		}
 		r := v1alpha1.Rejection{APIVersion: s.Child.APIVersion, Kind: s.Child.Kind, Name: s.Child.Name}
 		if r.Name == "" { // a creation under a generated name
 			r.Resource = s.Child.Resource
 		}
-		out = append(out, c.rejection(ctx, holder, i, r, describeRef(s.Child)+", on "+holder.describe()))
+		out = append(out, c.rejection(ctx, holder, i, r, channel.Describe(s.Child)+", on "+holder.describe()))
 	}
 	return out
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 )
 
 // rolloutCommand has what the commands about one Rollout share.
@@ -141,7 +142,8 @@ func newRolloutApproveCommand(s *session) *cobra.Command {
 				value = "break-glass: " + breakGlass
 			}
 			c.print(c.ErrOut, o)
-			if err := c.confirm(fmt.Sprintf(question, plural(int(o.Status.Plan.Differences), "change"), plural(int(o.Status.Plan.Objects), "object")), yes,
+			if err := c.confirm(fmt.Sprintf(question, channel.Plural(int(o.Status.Plan.Differences), "change"),
+				channel.Plural(int(o.Status.Plan.Objects), "object")), yes,
 				""); err != nil {
 				return err
 			}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/rollout"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 )
 
 // planWithin is how long the plan of a new Rollout may take.
@@ -84,7 +85,7 @@ func (c *rolloutStartCommand) spec() (*v1alpha1.RolloutSpec, error) {
 
 // causeOf the pending changes with a key.
 func causeOf(d *v1alpha1.Drift) (v1alpha1.RolloutCause, error) {
-	if isExternalDrift(d) {
+	if channel.IsExternalDrift(d) {
 		return v1alpha1.RolloutCause{External: true}, nil
 	}
 	var out v1alpha1.RolloutCause
@@ -146,7 +147,8 @@ func (c *rolloutStartCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	c.printWaves(c.ErrOut, o)
-	if err := c.confirm(fmt.Sprintf("Approve %s of %s?", plural(int(o.Status.Plan.Differences), "change"), plural(int(o.Status.Plan.Objects), "object")),
+	if err := c.confirm(fmt.Sprintf("Approve %s of %s?", channel.Plural(int(o.Status.Plan.Differences), "change"),
+		channel.Plural(int(o.Status.Plan.Objects), "object")),
 		c.yes, ""); err != nil {
 		fmt.Fprintf(c.ErrOut, "Nothing passes until it is approved: kubectl kausality rollout approve%s\n", c.named(o.Name))
 		return err

@@ -15,11 +15,12 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
 // pendingOf prints changes with what was decided about them.
-func pendingOf(t *testing.T, list []v1alpha1.Drift, rulings map[string]inspect.Ruling, s scope) string {
+func pendingOf(t *testing.T, list []v1alpha1.Drift, rulings map[string]channel.Ruling, s scope) string {
 	t.Helper()
 	streams, _, out, errOut := genericiooptions.NewTestIOStreams()
 	c := pendingCommand{session: &session{IOStreams: streams}, limit: defaultListed, rulings: rulings}
@@ -33,7 +34,7 @@ func TestPendingRuling(t *testing.T) {
 	revision := v1alpha1.HopCause{Kind: v1alpha1.CauseComposition, Name: "xdatabases-7f3"}
 	rejected, frozen, voted := changed(1, "a", revision), changed(2, "a", revision), changed(3, "a", revision)
 	voted.Status.Votes, voted.Status.Lacks = []v1alpha1.Vote{{User: "anna"}}, "1 of 2 approvals (anna); needs 1 more"
-	rulings := map[string]inspect.Ruling{
+	rulings := map[string]channel.Ruling{
 		"a/" + rejected.Name: {Rejected: &v1alpha1.Rejection{Reason: "not before the audit"}},
 		"a/" + frozen.Name: {Frozen: &identity.Freeze{Freeze: v1alpha1.Freeze{User: "alice", Message: "audit"}, Namespace: "a"},
 			Snoozed: &v1alpha1.Snooze{Expiry: metav1.NewTime(day), User: "hans"}},
@@ -104,7 +105,7 @@ func TestExplainRuling(t *testing.T) {
 	d := changed(1, "a")
 	d.Status.Phase, d.Status.Votes = v1alpha1.DriftDetected, []v1alpha1.Vote{{User: "anna"}}
 	e := &inspect.Explanation{Undecided: "x", Drifts: []v1alpha1.Drift{d}, Absent: "It is out of date",
-		Rulings: map[string]inspect.Ruling{d.Name: {Rejected: &v1alpha1.Rejection{Reason: "no"}}},
+		Rulings: map[string]channel.Ruling{d.Name: {Rejected: &v1alpha1.Rejection{Reason: "no"}}},
 		Behind:  []inspect.Behind{{DriftSpec: changed(2, "a").Spec, Reason: "Frozen"}}}
 	var out bytes.Buffer
 	v := view{now: func() time.Time { return day }}

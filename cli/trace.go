@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
@@ -121,7 +122,7 @@ func (v view) chain(chain *inspect.Chain, wide bool) *node {
 func (v view) descendants(n *node, children []inspect.Descendant, wide bool) {
 	for _, d := range children {
 		if d.Hop == nil {
-			n.addf("%s: %s", v.bold(describeRef(d.Object)), v.yellow(d.Note))
+			n.addf("%s: %s", v.bold(channel.Describe(d.Object)), v.yellow(d.Note))
 		} else {
 			v.descendants(n.add(v.hop(*d.Hop, d.Object.Namespace, wide), v.hopLines(*d.Hop)...), d.Children, wide)
 		}

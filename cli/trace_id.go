@@ -14,6 +14,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/external"
 	records "github.com/kausality-io/function-kausality/api/records/v1alpha1"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 	"github.com/kausality-io/function-kausality/history/query"
 )
@@ -85,7 +86,7 @@ func (c *traceCommand) earlier(ctx context.Context, t *inspect.Traced) error {
 	if ns := *c.kube.Namespace; ns != "" {
 		where = "namespace " + ns
 	}
-	searched := fmt.Sprintf("nothing has trace id %s: %s of %s in %s were read", t.ID, plural(t.Read, "object"), plural(t.Kinds, "kind"), where)
+	searched := fmt.Sprintf("nothing has trace id %s: %s of %s in %s were read", t.ID, channel.Plural(t.Read, "object"), channel.Plural(t.Kinds, "kind"), where)
 	if len(t.Unread) > 0 {
 		searched += "; not read, since you may not list them: " + strings.Join(t.Unread, ", ")
 	}
@@ -98,9 +99,9 @@ func (c *traceCommand) earlier(ctx context.Context, t *inspect.Traced) error {
 		return nil
 	case !all:
 		return fmt.Errorf("%s, and the newest %s of the history; if you know which object was changed, and when: kubectl kausality history TYPE/NAME",
-			searched, plural(n, "intent"))
+			searched, channel.Plural(n, "intent"))
 	}
-	return fmt.Errorf("%s, and all %s of the history since %s; for older ones give a longer --since", searched, plural(n, "intent"),
+	return fmt.Errorf("%s, and all %s of the history since %s; for older ones give a longer --since", searched, channel.Plural(n, "intent"),
 		time.Now().Add(-time.Duration(c.since)).UTC().Format(time.RFC3339))
 }
 
@@ -197,7 +198,7 @@ func traced(v view, t *inspect.Traced, wide bool) *node {
 	for _, o := range t.Objects {
 		switch {
 		case o.Hop == nil:
-			top.add(v.bold(describeRef(o.Object))+": "+v.yellow("changed since"), "its tags or variables have the id: "+o.Origin+", by "+o.Initiator)
+			top.add(v.bold(channel.Describe(o.Object))+": "+v.yellow("changed since"), "its tags or variables have the id: "+o.Origin+", by "+o.Initiator)
 		case t.Origin != nil && sameHop(*t.Origin, *o.Hop):
 		default:
 			h := *o.Hop

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/annotate"
 	"github.com/kausality-io/function-kausality/gate/release"
 )
@@ -92,7 +93,7 @@ func (c *ungateCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil || c.dryRun != dryNone || found.Masked == 0 && !c.removal {
 		return errors.Join(c.report(found, err != nil), err)
 	}
-	question := fmt.Sprintf("Restore %s? Their providers resume what their authors' policies allow.", plural(found.Masked, "managed resource"))
+	question := fmt.Sprintf("Restore %s? Their providers resume what their authors' policies allow.", channel.Plural(found.Masked, "managed resource"))
 	if c.removal {
 		question = "Kausality stops enforcing and masking. " + question
 	}

@@ -11,11 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 )
 
 // view turns what was found into text. The zero value has no colours and shows
@@ -65,12 +65,6 @@ var passedAs = map[v1alpha1.Passed]string{
 	v1alpha1.PassedUpgrade: "by an UpgradeAllowance", v1alpha1.PassedBreakGlass: "by break glass",
 }
 
-// causeAs is what a cause is, as a noun.
-var causeAs = map[v1alpha1.CauseKind]string{
-	v1alpha1.CauseComposition: "composition revision", v1alpha1.CauseFunction: "function revision", v1alpha1.CauseImage: "image",
-	v1alpha1.CauseController: "controller", v1alpha1.CauseUser: "user", v1alpha1.CauseEdit: "edit by",
-}
-
 // unrequested is why a hop is one, and a line for each cause; nil for a hop without
 // (KR-07-09, KR-07-10).
 func (v view) unrequested(h v1alpha1.Hop) []string {
@@ -82,33 +76,7 @@ func (v view) unrequested(h v1alpha1.Hop) []string {
 		}
 		out = append(out, v.yellow(what+", passed "+cmp.Or(passedAs[h.Passed], string(h.Passed))))
 	}
-	return append(out, causeLines(h.Causes)...)
-}
-
-// causeLines is a line for each of some causes that cannot be distinguished, with its author.
-func causeLines(causes []v1alpha1.HopCause) []string {
-	label := "cause: "
-	if len(causes) > 1 {
-		label = "possible cause: "
-	}
-	out := make([]string, 0, len(causes))
-	for _, c := range causes {
-		out = append(out, label+cmp.Or(causeAs[c.Kind], string(c.Kind))+" "+c.Name+authorOf(c))
-	}
-	return out
-}
-
-// authorOf a cause, as the end of a sentence; empty where it is unknown (KR-07-11).
-func authorOf(c v1alpha1.HopCause) string {
-	switch {
-	case c.Author != "" && c.Claimed:
-		return ", by " + c.Author + " (a claim)"
-	case c.Author != "":
-		return ", by " + c.Author
-	case c.Manager != "":
-		return ", by field manager " + c.Manager + ", a claim"
-	}
-	return ""
+	return append(out, channel.CauseLines(h.Causes)...)
 }
 
 // who made the change of a hop. A change that the webhook did not see is
@@ -154,70 +122,15 @@ func (v view) verdict(allowed bool, reason outcome.Reason) string {
 	return fmt.Sprintf("%s (%s)", verdict, reason)
 }
 
-// approveCommandLine of Drifts in one namespace; empty for cluster-scoped
-// parents.
-func approveCommandLine(namespace string, ids ...string) string {
-	if namespace != "" {
-		namespace = " -n " + namespace
-	}
-	return "kubectl kausality approve" + namespace + " " + strings.Join(ids, " ")
-}
-
 // hopName names the object of a hop. Crossplane generates some names after the
 // hop is written.
 func hopName(h v1alpha1.Hop) string {
-	return describeRef(v1alpha1.ObjectReference{Kind: h.Kind, Namespace: h.Namespace, Name: cmp.Or(h.Name, "(name generated)")})
+	return channel.Describe(v1alpha1.ObjectReference{Kind: h.Kind, Namespace: h.Namespace, Name: cmp.Or(h.Name, "(name generated)")})
 }
 
 // roles in Crossplane as nouns; objects without one are not in it.
 var roles = map[parent.Role]string{
 	parent.RoleComposite: "composite resource", parent.RoleManaged: "managed resource", parent.RoleClaim: "claim",
-}
-
-// operations of Drifts as verbs.
-var operations = map[string]string{
-	string(admission.Create): "create", string(admission.Update): "change", string(admission.Delete): "delete",
-}
-
-// maxSummaryFields that a summary lists.
-const maxSummaryFields = 3
-
-// summary of a Drift in one line: operation, object, fields.
-func summary(d *v1alpha1.Drift) string {
-	verb, object := operations[d.Spec.Operation], describeRef(d.Spec.Child)
-	switch {
-	case d.Spec.Relation == v1alpha1.RelationExternal && d.Spec.Operation == string(admission.Delete):
-		return "delete " + object + " and its external resource"
-	case d.Spec.Relation == v1alpha1.RelationExternal:
-		verb, object = "change", "the external resource of "+object
-	}
-	out := verb + " " + object
-	if len(d.Spec.Difference) == 0 {
-		return out
-	}
-	parts := make([]string, 0, maxSummaryFields+1)
-	for i, f := range d.Spec.Difference {
-		if i == maxSummaryFields {
-			parts = append(parts, fmt.Sprintf("%d more", len(d.Spec.Difference)-maxSummaryFields))
-			break
-		}
-		parts = append(parts, field(f))
-	}
-	return out + ": " + strings.Join(parts, "; ")
-}
-
-// field of a difference in one line. What the composition function holds has no
-// values.
-func field(f v1alpha1.FieldDifference) string {
-	switch {
-	case f.Old == "" && f.New == "":
-		return f.Path
-	case f.Old == "":
-		return fmt.Sprintf("%s: set to %s", f.Path, f.New)
-	case f.New == "":
-		return fmt.Sprintf("%s: %s removed", f.Path, f.Old)
-	}
-	return fmt.Sprintf("%s: %s → %s", f.Path, f.Old, f.New)
 }
 
 // attribution ends a line with user, time and message; each may be empty.

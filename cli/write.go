@@ -14,6 +14,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/annotate"
 )
 
@@ -184,7 +185,7 @@ func plan(ctx context.Context, d decision) (steps []step, rest int, left error) 
 		steps = append(steps, s)
 	}
 	if without > 0 {
-		left = fmt.Errorf("left out %d of %s, see above", without, plural(count(d.list), d.noun))
+		left = fmt.Errorf("left out %d of %s, see above", without, channel.Plural(count(d.list), d.noun))
 	}
 	return steps, rest, left
 }
@@ -386,5 +387,5 @@ func pluralize(n int, noun string) string {
 	if n == 1 {
 		return "this " + noun
 	}
-	return "these " + plural(n, noun)
+	return "these " + channel.Plural(n, noun)
 }

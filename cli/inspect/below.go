@@ -12,6 +12,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 )
 
 // heldBelow an object: open Drifts of its children and of their children, and what the composition function holds.
@@ -23,7 +24,7 @@ func (i *Inspector) heldBelow(ctx context.Context, o *unstructured.Unstructured,
 		}
 	}
 	drifts, err := Drifts(ctx, i.Direct.Dynamic, namespace, func(d *v1alpha1.Drift) bool {
-		return Open(d) && d.Spec.Relation == v1alpha1.RelationControllerChild
+		return channel.Open(d) && d.Spec.Relation == v1alpha1.RelationControllerChild
 	})
 	if err != nil {
 		return nil, err
@@ -97,7 +98,7 @@ func heldOn(o *unstructured.Unstructured, drifts []v1alpha1.Drift) *admission.He
 	}
 	for j := len(drifts) - 1; j >= 0; j-- { // the newest last
 		d := &drifts[j]
-		if d.Status.Held != nil && Open(d) && d.Spec.Operation == string(admission.Update) && d.Spec.Child.UID == o.GetUID() {
+		if d.Status.Held != nil && channel.Open(d) && d.Spec.Operation == string(admission.Update) && d.Spec.Child.UID == o.GetUID() {
 			add(*d.Status.Held)
 		}
 	}

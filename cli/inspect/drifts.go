@@ -16,6 +16,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cluster"
 )
 
@@ -57,29 +58,18 @@ func DriftOf(u *unstructured.Unstructured) (*v1alpha1.Drift, error) {
 	return d, nil
 }
 
-// Open reports whether a drift is not resolved.
-func Open(d *v1alpha1.Drift) bool { return d.Status.Phase != v1alpha1.DriftResolved }
-
 // byUrgency orders Drifts as they are listed: unresolved and new ones first, those of
 // the same second by their objects.
 func byUrgency(a, b v1alpha1.Drift) int {
 	resolved := func(d *v1alpha1.Drift) int {
-		if Open(d) {
+		if channel.Open(d) {
 			return 0
 		}
 		return 1
 	}
 	x, y := &a.Spec.Child, &b.Spec.Child
-	return cmp.Or(resolved(&a)-resolved(&b), Since(&b).Compare(Since(&a).Time), strings.Compare(x.Resource, y.Resource),
+	return cmp.Or(resolved(&a)-resolved(&b), channel.Since(&b).Compare(channel.Since(&a).Time), strings.Compare(x.Resource, y.Resource),
 		strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Name, y.Name), strings.Compare(a.Name, b.Name))
-}
-
-// Since when a drift exists; the creation of the Drift where the status is empty.
-func Since(d *v1alpha1.Drift) metav1.Time {
-	if d.Status.Since != nil {
-		return *d.Status.Since
-	}
-	return d.CreationTimestamp
 }
 
 // Find the Drift with an id: in a namespace, else in all of them.

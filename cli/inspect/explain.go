@@ -17,6 +17,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/webhook/builds"
 )
@@ -51,7 +52,7 @@ type Explanation struct {
 	// Drifts about the object or its children, open ones first, newest first.
 	Drifts []v1alpha1.Drift `json:"drifts,omitempty"`
 	// Rulings of the open ones by id, where something was decided about them (KR-12-30).
-	Rulings map[string]Ruling `json:"rulings,omitempty"`
+	Rulings map[string]channel.Ruling `json:"rulings,omitempty"`
 	// Behind a freeze or a rejection: what the composition function holds, and no approval lets pass meanwhile.
 	Behind []Behind `json:"behind,omitempty"`
 	// Absent is why the composition function does not run for the composite, as a sentence; empty where it does, or never did.
@@ -138,16 +139,16 @@ func (i *Inspector) waiting(ctx context.Context, e *Explanation, o *unstructured
 	e.Drifts, e.Behind = w.Drifts, w.Behind
 	for j := range e.Drifts {
 		d := &e.Drifts[j]
-		if !Open(d) {
+		if !channel.Open(d) {
 			continue
 		}
 		s, err := all.Of(ctx, d)
 		if err != nil {
 			return err
 		}
-		if s != (Ruling{}) {
+		if s != (channel.Ruling{}) {
 			if e.Rulings == nil {
-				e.Rulings = map[string]Ruling{}
+				e.Rulings = map[string]channel.Ruling{}
 			}
 			e.Rulings[d.Name] = s
 		}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 )
 
 var (
@@ -196,7 +197,7 @@ func TestHeldBy(t *testing.T) {
 			specs := make([]v1alpha1.DriftSpec, 0, len(got))
 			for i := range got {
 				specs = append(specs, got[i].Spec)
-				if d := &got[i]; !IsHeld(d) || !Open(d) || d.Name != d.Spec.ID || d.Namespace != "team" || Since(d).UTC().Hour() != 12 {
+				if d := &got[i]; !IsHeld(d) || !channel.Open(d) || d.Name != d.Spec.ID || d.Namespace != "team" || channel.Since(d).UTC().Hour() != 12 {
 					t.Errorf("%s: %+v", tc.reason, d)
 				}
 				if still, err := StillHeld(t.Context(), client, mapper, xr, got[i].Name); err != nil || !still {

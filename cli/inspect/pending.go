@@ -15,13 +15,14 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cluster"
 )
 
 // Pending changes of a namespace, or of all where it is empty: open Drifts, and
 // what the composition function holds. Newest first.
 func Pending(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, namespace string) (out Waiting, err error) {
-	open, err := Drifts(ctx, client, namespace, Open)
+	open, err := Drifts(ctx, client, namespace, channel.Open)
 	if err != nil {
 		return out, err
 	}
@@ -71,7 +72,7 @@ func IsHeld(d *v1alpha1.Drift) bool { return d.UID == "" }
 // merged are Drifts and what is held, each difference once.
 func merged(drifts, held []v1alpha1.Drift) []v1alpha1.Drift {
 	for _, h := range held {
-		if !slices.ContainsFunc(drifts, func(d v1alpha1.Drift) bool { return d.Name == h.Name && Open(&d) }) {
+		if !slices.ContainsFunc(drifts, func(d v1alpha1.Drift) bool { return d.Name == h.Name && channel.Open(&d) }) {
 			drifts = append(drifts, h)
 		}
 	}

@@ -13,17 +13,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 )
-
-// Ruling of a pending change: what was decided about it or its parent. The zero value is of one about which nothing was, or is known.
-type Ruling struct {
-	// Rejected is the rejection that forbids it; nil for none.
-	Rejected *v1alpha1.Rejection `json:"rejected,omitempty"`
-	// Frozen is the freeze of its parent; nil for none.
-	Frozen *identity.Freeze `json:"-"`
-	// Snoozed is the snooze of its parent; nil for none.
-	Snoozed *v1alpha1.Snooze `json:"snoozed,omitempty"`
-}
 
 // maxRulings bounds the parents that are read for what was decided about the changes below them; about the others that is unknown.
 const maxRulings = 200
@@ -42,7 +33,7 @@ func (i *Inspector) Rulings() *Rulings {
 }
 
 // Of a pending change (KR-12-30).
-func (s *Rulings) Of(ctx context.Context, d *v1alpha1.Drift) (out Ruling, err error) {
+func (s *Rulings) Of(ctx context.Context, d *v1alpha1.Drift) (out channel.Ruling, err error) {
 	p, err := s.parent(ctx, identity.Ref(d.Spec.Parent))
 	if err != nil || p == nil {
 		return out, err

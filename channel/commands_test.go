@@ -1,4 +1,4 @@
-package cli
+package channel
 
 import (
 	"testing"
@@ -20,7 +20,7 @@ func TestOwnCommands(t *testing.T) {
 		{"kubectl annotate " + unfreeze, "kubectl kausality unfreeze xdatabases.example.org/orders"},
 		{namespace, namespace},
 	} {
-		if got := ownCommands(c.text, pending); got != c.want {
+		if got := OwnCommands(c.text, pending); got != c.want {
 			t.Errorf("%s: %s", c.text, got)
 		}
 	}

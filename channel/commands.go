@@ -1,4 +1,4 @@
-package cli
+package channel
 
 import (
 	"regexp"
@@ -14,9 +14,9 @@ var (
 	unfreezesAlone = regexp.MustCompile(`kubectl annotate (-n \S+ )?(\S+\.\S+) (\S+) kausality\.io/freeze-`)
 )
 
-// ownCommands replaces the commands in a message by those of the plugin that prints it (KR-12-36). What is not among the pending changes can be
+// OwnCommands replaces the commands in a message by those of the plugin that prints it (KR-12-36). What is not among the pending changes can be
 // approved in advance by the annotation alone.
-func ownCommands(text string, pending []v1alpha1.Drift) string {
+func OwnCommands(text string, pending []v1alpha1.Drift) string {
 	text = unfreezesAlone.ReplaceAllString(text, "kubectl kausality unfreeze ${1}${2}/${3}")
 	return approvesAlone.ReplaceAllStringFunc(text, func(command string) string {
 		m := approvesAlone.FindStringSubmatch(command)

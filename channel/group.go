@@ -1,0 +1,133 @@
+package channel
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Group is what is pending for one cause; its Drifts are in the order of the list.
+type Group struct {
+	Key, Title string
+	Drifts     []v1alpha1.Drift
+}
+
+// ByCause groups Drifts, the groups in the order of their first.
+func ByCause(list []v1alpha1.Drift) []*Group {
+	var out []*Group
+	at := map[string]*Group{}
+	for i := range list {
+		d := &list[i]
+		key := CauseKey(d)
+		g := at[key]
+		if g == nil {
+			g = &Group{Key: key, Title: causeTitle(d)}
+			at[key] = g
+			out = append(out, g)
+		}
+		g.Drifts = append(g.Drifts, *d)
+	}
+	return out
+}
+
+// Oldest of the group.
+func (g *Group) Oldest() *v1alpha1.Drift {
+	out := &g.Drifts[0]
+	for i := range g.Drifts {
+		if since := Since(&g.Drifts[i]); since.Time.Before(Since(out).Time) {
+			out = &g.Drifts[i]
+		}
+	}
+	return out
+}
+
+// Distinct values of a property of the group's Drifts, in their order.
+func (g *Group) Distinct(of func(*v1alpha1.Drift) string) (out []string) {
+	have := map[string]bool{}
+	for i := range g.Drifts {
+		if v := of(&g.Drifts[i]); !have[v] {
+			have[v] = true
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// Namespaces of the group.
+func (g *Group) Namespaces() []string {
+	return g.Distinct(func(d *v1alpha1.Drift) string { return d.Namespace })
+}
+
+// Objects that would change.
+func (g *Group) Objects() int {
+	return len(g.Distinct(func(d *v1alpha1.Drift) string {
+		c := d.Spec.Child
+		if c.Name == "" { // its name is generated when it is created
+			return d.Namespace + "/" + d.Name
+		}
+		return strings.Join([]string{c.APIVersion, c.Kind, c.Namespace, c.Name}, "/")
+	}))
+}
+
+// authors are the lines of the causes whose authors are known, once each.
+func (g *Group) authors() (lines []string) {
+	for i := range g.Drifts {
+		s := &g.Drifts[i].Spec
+		if slices.ContainsFunc(s.Causes, func(c v1alpha1.HopCause) bool { return AuthorOf(c) != "" }) {
+			lines = append(lines, CauseLines(s.Causes)...)
+		}
+	}
+	slices.Sort(lines)
+	return slices.Compact(lines)
+}
+
+// FieldCount is a change of one field, and of how many objects.
+type FieldCount struct {
+	Text  string
+	Count int
+}
+
+// fields that change, the most frequent first.
+func (g *Group) fields() (out []FieldCount) {
+	at := map[string]int{}
+	for i := range g.Drifts {
+		d := &g.Drifts[i]
+		texts := []string{cmp.Or(operations[d.Spec.Operation], "change") + " " + d.Spec.Child.Kind}
+		if len(d.Spec.Difference) > 0 {
+			texts = nil
+		}
+		for _, f := range d.Spec.Difference {
+			texts = append(texts, Clip(Field(f)))
+		}
+		for _, text := range texts {
+			n, ok := at[text]
+			if !ok {
+				n = len(out)
+				at[text] = n
+				out = append(out, FieldCount{Text: text})
+			}
+			out[n].Count++
+		}
+	}
+	slices.SortStableFunc(out, func(a, b FieldCount) int { return b.Count - a.Count })
+	return out
+}
+
+// approve is the command that approves the changes of a cause that are not rejected; "" where all are. args select them where they are not named by id.
+func (g *Group) approve(ruling func(*v1alpha1.Drift) Ruling, args string) string {
+	open := &Group{Key: g.Key}
+	for _, d := range g.Drifts {
+		if ruling(&d).Rejected == nil {
+			open.Drifts = append(open.Drifts, d)
+		}
+	}
+	if len(open.Drifts) == 0 {
+		return ""
+	}
+	if spaces := open.Namespaces(); len(open.Drifts) <= maxIDs && len(spaces) == 1 {
+		return ApproveCommand(spaces[0], open.Distinct(func(d *v1alpha1.Drift) string { return d.Name })...)
+	}
+	return "kubectl kausality approve" + args + " --cause " + g.Key
+}
