@@ -286,7 +286,7 @@ func (t *receiver) write(ctx context.Context, d *v1alpha1.Drift, edit func(*v1al
 			e = &d.Status.Deliveries[len(d.Status.Deliveries)-1]
 		}
 		edit(e)
-		d.Status.Deliveries = slices.DeleteFunc(d.Status.Deliveries, func(e v1alpha1.DriftDelivery) bool { return !slices.Contains(Names(t.senders), e.Receiver) })
+		d.Status.Deliveries = slices.DeleteFunc(d.Status.Deliveries, t.dropped)
 		return t.Client.Status().Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})
 	if kerrors.IsNotFound(err) {
@@ -296,4 +296,9 @@ func (t *receiver) write(ctx context.Context, d *v1alpha1.Drift, edit func(*v1al
 		return fmt.Errorf("cannot write what a receiver knows: %w", err)
 	}
 	return nil
+}
+
+// dropped reports whether an entry is of a receiver that is configured no more. A channel is configured elsewhere, and keeps the entries of others.
+func (t *receiver) dropped(e v1alpha1.DriftDelivery) bool {
+	return !isChannel(e.Receiver) && !isChannel(t.Name) && !slices.Contains(Names(t.senders), e.Receiver)
 }

@@ -37,6 +37,8 @@ const (
 	byBoth       = "webhook, gate"
 	byController = "controller"
 	byHistory    = "history"
+	bySlack      = "slack"
+	byReports    = "webhook, gate, slack"
 )
 
 // decisionBuckets, in seconds, are dense around the goals of a decision: 300 µs in the median, 1 ms at the 99th
@@ -122,16 +124,22 @@ var Catalogue = []Metric{
 		Help: "Records that a sink refuses for ever, which were set aside in a file."},
 	{Name: "kausality_records_spooled_total", Kind: Counter, Labels: []string{"type"}, By: byBoth,
 		Help: "Records that were written to the spool."},
-	{Name: "kausality_report_deliveries_total", Kind: Counter, Labels: []string{"receiver", "result"}, By: byBoth,
+	{Name: "kausality_report_deliveries_total", Kind: Counter, Labels: []string{"receiver", "result"}, By: byReports,
 		Help: "Attempts to deliver a DriftReport: delivered, refused by the receiver, or failed; on the leader."},
-	{Name: "kausality_report_oldest_pending_seconds", Kind: Gauge, Labels: []string{"receiver"}, By: byBoth,
+	{Name: "kausality_report_oldest_pending_seconds", Kind: Gauge, Labels: []string{"receiver"}, By: byReports,
 		Help: "Age of the oldest occurrence whose report is not delivered, in seconds; on the leader."},
 	{Name: "kausality_report_queue_length", Kind: Gauge, By: byBoth,
 		Help: "Reports that wait to be recorded."},
-	{Name: "kausality_reports_pending", Kind: Gauge, Labels: []string{"receiver"}, By: byBoth,
+	{Name: "kausality_reports_pending", Kind: Gauge, Labels: []string{"receiver"}, By: byReports,
 		Help: "Drifts whose reports are not delivered; on the leader."},
 	{Name: "kausality_rollouts", Kind: Gauge, Labels: []string{"phase"}, By: byWebhook,
 		Help: "Rollouts by their phase; on the leader."},
+	{Name: "kausality_slack_clicks_total", Kind: Counter, Labels: []string{"action", "result"}, By: bySlack,
+		Help: "Clicks of users in Slack: decided, refused, failed, lost where they could not be stored, invalid where what is stored is none."},
+	{Name: "kausality_slack_clicks_waiting", Kind: Gauge, By: bySlack,
+		Help: "Clicks that are stored and not worked off; on the leader."},
+	{Name: "kausality_slack_connected", Kind: Gauge, By: bySlack,
+		Help: "1 while the replica receives clicks from Slack, else 0."},
 	{Name: "kausality_watches_late", Kind: Gauge, By: byWebhook,
 		Help: "1 while the heartbeat is late that comes over the watches, and parents and policies are read live."},
 	{Name: "kausality_webhook_open_to_all_clients", Kind: Gauge, By: byWebhook,

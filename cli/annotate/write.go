@@ -1,6 +1,7 @@
 package annotate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,7 +17,7 @@ import (
 	changes "github.com/kausality-io/function-kausality/admission/change"
 )
 
-// FieldManager of the writes of this package.
+// FieldManager of the writes of this package where a Writer names no other.
 const FieldManager = "kubectl-kausality"
 
 // Edit returns the next value of an annotation, given the stored annotations of
@@ -31,6 +32,8 @@ type Writer struct {
 	// Name of the object; UID, where it is not empty, must be the object's.
 	Name string
 	UID  types.UID
+	// Manager is the field manager of the write; FieldManager where it is empty.
+	Manager string
 	// DryRun sends nothing (client) or stores nothing (server); "" writes.
 	DryRun DryRun
 }
@@ -187,7 +190,7 @@ func (w Writer) patch(ctx context.Context, o *unstructured.Unstructured, c Chang
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode patch: %w", err)
 	}
-	opts := metav1.PatchOptions{FieldManager: FieldManager}
+	opts := metav1.PatchOptions{FieldManager: cmp.Or(w.Manager, FieldManager)}
 	if w.DryRun == DryRunServer {
 		opts.DryRun = []string{metav1.DryRunAll}
 	}

@@ -26,7 +26,7 @@ func notifyCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "notify", Short: "Receive DriftReports, or test who does.", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		return usageError{fmt.Errorf("name a command; see %s --help", cmd.CommandPath())}
 	}}
-	for _, c := range []*cobra.Command{notifyLogCommand(), notifySchemaCommand(), notifyTestCommand()} {
+	for _, c := range []*cobra.Command{notifyLogCommand(), notifySchemaCommand(), notifySlackCommand(), notifyTestCommand()} {
 		c.SilenceErrors, c.SilenceUsage = true, true
 		cmd.AddCommand(c)
 	}

@@ -11,7 +11,7 @@ var fleets = []string{
 	"once", "voters", "stored", "wildcard", "given", "race", "fresh", "restart", "offline", "pending", "unsettled",
 	"labelled", "fallen", "gone", "strict", "lenient", "reads", "reports", "spread", "pinned",
 	"apart", "policies", "upgrades", "documented", "excepted", "lag", "after", "clients", "forged", "forgedclaims", "silent", "slow",
-	"behind", "farbehind", "ahead", "farahead", "kept", "delivery", "killed", "published", "derived", "stale",
+	"behind", "farbehind", "ahead", "farahead", "kept", "delivery", "killed", "published", "derived", "stale", "slack",
 }
 
 // kindsOf a group: App reports status.observedGeneration, Part may be poisoned so

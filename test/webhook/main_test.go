@@ -39,6 +39,7 @@ var the *environment
 const home = "kausality-system"
 
 func TestMain(m *testing.M) {
+	serveSlack()
 	flag.Parse()
 	// The tests mostly wait, for leases and for claims to be released; by default as
 	// many run at once as there are processors.

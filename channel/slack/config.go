@@ -1,0 +1,202 @@
+package slack
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Config of a channel, as a YAML file has it.
+type Config struct {
+	// Channel is the id of the channel that is posted to, as in C0123456789.
+	Channel string `json:"channel"`
+	// Workspace is the id of the workspace whose members decide, as in T0123456789.
+	Workspace string `json:"workspace"`
+	// ClusterName is shown, and part of what clicks are about: one app is for one cluster.
+	ClusterName string `json:"clusterName,omitempty"`
+	// TimeZone of "until Monday", an IANA name; UTC where it is empty.
+	TimeZone string `json:"timeZone,omitempty"`
+	// Page is where changes are shown in full; nil for nowhere, so that commands are shown.
+	Page *Page `json:"page,omitempty"`
+	// Users maps ids of members to users of Kubernetes. Where it is given, it alone decides (KR-17-05).
+	Users map[string]Person `json:"users,omitempty"`
+	// Email maps full members by their e-mail addresses; nil for not. It is not used where Users is given.
+	Email *Email `json:"email,omitempty"`
+	// ImpersonateAll permits users that the configuration does not list; Email needs it.
+	ImpersonateAll bool `json:"impersonateAnyone,omitempty"`
+}
+
+// Page with the details of changes.
+type Page struct {
+	// URL of a change; {namespace} and {id} in it are replaced.
+	URL string `json:"url"`
+}
+
+// Person is a user of Kubernetes.
+type Person struct {
+	User   string   `json:"user"`
+	Groups []string `json:"groups,omitempty"`
+}
+
+// Email is how the address of a member becomes a user name.
+type Email struct {
+	// Prefix of the user name, as the API server's --oidc-username-prefix.
+	Prefix string `json:"prefix,omitempty"`
+	// Domains that addresses must have.
+	Domains []string `json:"domains"`
+	// Groups of all of them; nil for none.
+	Groups []string `json:"groups,omitempty"`
+}
+
+// Load a configuration. Fields that are not known are errors.
+func Load(file string) (*Config, error) {
+	raw, err := os.ReadFile(file) //nolint:gosec // The operator names the file.
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the configuration: %w", err)
+	}
+	c := &Config{}
+	if err := yaml.UnmarshalStrict(raw, c); err != nil {
+		return nil, fmt.Errorf("cannot read the configuration %s: %w", file, err)
+	}
+	return c, c.Check()
+}
+
+var (
+	channelID   = regexp.MustCompile(`^[CG][A-Z0-9]{2,20}$`)
+	workspaceID = regexp.MustCompile(`^[TE][A-Z0-9]{2,20}$`)
+	memberID    = regexp.MustCompile(`^[UW][A-Z0-9]{2,20}$`)
+	clusterName = regexp.MustCompile(`^[A-Za-z0-9._-]{0,63}$`)
+)
+
+// Check a configuration: each error names its field (KR-17-05).
+func (c *Config) Check() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if !channelID.MatchString(c.Channel) {
+		bad("channel: %q must be the id of a channel, as in C0123456789; Slack shows it below the channel's details", c.Channel)
+	}
+	if !workspaceID.MatchString(c.Workspace) {
+		bad("workspace: %q must be the id of a workspace, as in T0123456789", c.Workspace)
+	}
+	if !clusterName.MatchString(c.ClusterName) {
+		bad("clusterName: %q must have at most 63 letters, digits and . _ -", c.ClusterName)
+	}
+	if _, err := time.LoadLocation(c.TimeZone); err != nil {
+		bad("timeZone: %w", err)
+	}
+	if c.Page != nil {
+		if u, err := url.Parse(c.Page.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+			bad("page.url: %q must be an http or https URL", c.Page.URL)
+		}
+	}
+	errs = append(errs, c.checkPersons()...)
+	return errors.Join(errs...)
+}
+
+// checkPersons reports what is wrong with the mappings to users.
+func (c *Config) checkPersons() (errs []error) {
+	for _, id := range sorted(c.Users) {
+		p := c.Users[id]
+		if !memberID.MatchString(id) {
+			errs = append(errs, fmt.Errorf("users: %q must be the id of a member, as in U0123456789", id))
+		}
+		if err := p.check(); err != nil {
+			errs = append(errs, fmt.Errorf("users.%s: %w", id, err))
+		}
+	}
+	e := c.Email
+	switch {
+	case len(c.Users) == 0 && e == nil:
+		return append(errs, errors.New("users or email is required: without them no click is by a user of Kubernetes"))
+	case len(c.Users) > 0 || e == nil:
+		return errs
+	case !c.ImpersonateAll:
+		errs = append(errs, errors.New("email: it needs impersonateAnyone: true, which permits this process to act as any user of the cluster; list users instead"))
+	case len(e.Domains) == 0:
+		errs = append(errs, errors.New("email.domains: list the domains of the addresses"))
+	}
+	if err := (Person{User: e.Prefix + "x", Groups: e.Groups}).check(); err != nil {
+		errs = append(errs, fmt.Errorf("email: %w", err))
+	}
+	return errs
+}
+
+// check that a person may be impersonated: system users and groups never are.
+func (p Person) check() error {
+	if p.User == "" {
+		return errors.New("the user is missing")
+	}
+	for _, name := range append([]string{p.User}, p.Groups...) {
+		if isSystem(name) {
+			return fmt.Errorf("%q: system users and groups are never impersonated", name)
+		}
+	}
+	return nil
+}
+
+// isSystem reports whether a user or group is one of Kubernetes itself, or has no name.
+func isSystem(name string) bool {
+	return strings.TrimSpace(name) == "" || strings.HasPrefix(strings.ToLower(strings.TrimSpace(name)), "system:")
+}
+
+// sorted keys of a map.
+func sorted[T any](m map[string]T) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// location of times that are shown and chosen.
+func (c *Config) location() *time.Location {
+	if at, err := time.LoadLocation(c.TimeZone); err == nil {
+		return at
+	}
+	return time.UTC
+}
+
+// Warnings about a configuration that is valid.
+func (c *Config) Warnings() (out []string) {
+	if c.ImpersonateAll {
+		out = append(out, "impersonateAnyone: this process may act as any user of the cluster: who controls it, or a mailbox of the workspace, decides as that user")
+	}
+	if c.Email != nil && len(c.Users) > 0 {
+		out = append(out, "email is not used, since users is given")
+	}
+	return out
+}
+
+// Tokens of the app in Slack.
+type Tokens struct {
+	// Bot token, xoxb-…, and the app-level token, xapp-…, with the scope connections:write.
+	Bot, App string
+}
+
+// ReadTokens from files, without white space around them.
+func ReadTokens(bot, app string) (t Tokens, err error) {
+	for _, f := range []struct {
+		flag, file, prefix string
+		to                 *string
+	}{{"--bot-token-file", bot, "xoxb-", &t.Bot}, {"--app-token-file", app, "xapp-", &t.App}} {
+		if f.file == "" {
+			return t, fmt.Errorf("%s is required", f.flag)
+		}
+		raw, err := os.ReadFile(f.file)
+		if err != nil {
+			return t, fmt.Errorf("%s: %w", f.flag, err)
+		}
+		if *f.to = strings.TrimSpace(string(raw)); !strings.HasPrefix(*f.to, f.prefix) {
+			return t, fmt.Errorf("%s: the token in %s must begin with %s", f.flag, f.file, f.prefix)
+		}
+	}
+	return t, nil
+}

@@ -1,0 +1,9 @@
+package slack
+
+import "github.com/kausality-io/function-kausality/telemetry"
+
+var (
+	clicks    = telemetry.NewCounter("kausality_slack_clicks_total")
+	waiting   = telemetry.NewGauge("kausality_slack_clicks_waiting").WithLabelValues()
+	connected = telemetry.NewGauge("kausality_slack_connected").WithLabelValues()
+)

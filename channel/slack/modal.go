@@ -1,0 +1,57 @@
+package slack
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/slack-go/slack"
+
+	"github.com/kausality-io/function-kausality/channel"
+)
+
+// reasonView is the modal for the reason of a rejection.
+func reasonView(metadata string) slack.ModalViewRequest {
+	input := slack.NewPlainTextInputBlockElement(plain("As in: not before the audit is over", 150), reasonInput)
+	input.Multiline, input.MaxLength = true, maxReason
+	return slack.ModalViewRequest{
+		Type: slack.VTModal, CallbackID: rejectCallback, PrivateMetadata: metadata,
+		Title: plain("Reject", 24), Submit: plain("Reject", 24), Close: plain("Cancel", 24),
+		Blocks: slack.Blocks{BlockSet: []slack.Block{slack.NewInputBlock(reasonInput, plain("Why? It is part of each refusal.", 150), nil, input)}},
+	}
+}
+
+// openReason opens the modal. What it is about is in its metadata.
+func (s *socket) openReason(ctx context.Context, trigger string, c click) error {
+	raw, err := json.Marshal(click{Reference: c.Reference, Thread: c.Thread})
+	if err != nil {
+		return fmt.Errorf("cannot encode a click: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	_, err = s.api.client.OpenViewContext(ctx, trigger, reasonView(string(raw)))
+	return explained(err)
+}
+
+// rejection with its reason; failed is what the modal shows where it is not stored.
+func (s *socket) rejection(ctx context.Context, in slack.InteractionCallback) (failed string) {
+	about := click{}
+	if err := json.Unmarshal([]byte(in.View.PrivateMetadata), &about); err != nil {
+		return "Nothing was done: the dialog is of another release."
+	}
+	c := click{Team: teamOf(in), User: in.User.ID, Action: channel.ActionReject, Reference: about.Reference, Thread: about.Thread,
+		At: s.now().UTC(), Event: in.View.ID}
+	if in.View.State != nil {
+		c.Reason = cut(strings.TrimSpace(printable(in.View.State.Values[reasonInput][reasonInput].Value)), maxReason)
+	}
+	if c.Reason == "" {
+		return "A reason is required."
+	}
+	if err := s.keep(ctx, c); err != nil {
+		clicks.WithLabelValues(string(c.Action), "lost").Inc()
+		s.log.Info("a click is not stored, and the user is answered so", "action", c.Action, "member", c.Team+"/"+c.User, "error", err.Error())
+		return lostText(err)
+	}
+	return ""
+}

@@ -1,0 +1,207 @@
+package slack
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
+)
+
+const (
+	// maxListed changes of one message have an entry in its thread.
+	maxListed = 20
+	// maxMembers of one message; with more a new one begins. It bounds the ConfigMap that remembers it.
+	maxMembers = 2000
+	// maxAge of a message that changes are added to.
+	maxAge = 24 * time.Hour
+	// maxNoted decisions about a change are remembered.
+	maxNoted = 8
+)
+
+// record of a message of one cause: what it shows, and what was sent of it.
+type record struct {
+	// Cause is its key.
+	Cause   string    `json:"cause"`
+	Started time.Time `json:"started"`
+	// TS identifies the message in the channel; empty before it is sent.
+	TS string `json:"ts,omitempty"`
+	// Sent is the digest of what was sent last.
+	Sent string `json:"sent,omitempty"`
+	// Card that was shown last, without its entries: its changes may be deleted.
+	Card    channel.Card `json:"card"`
+	Members []*tracked   `json:"members"`
+
+	// name of its object; empty where it is not stored yet.
+	name, version string
+	dirty         bool
+	// finished: Slack shows that it is over.
+	finished bool
+}
+
+// tracked is a change of a record.
+type tracked struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Since is its occurrence, in seconds.
+	Since int64 `json:"since"`
+	// Listed: it has an entry in the thread. TS and Sent are as of the record.
+	Listed bool   `json:"listed,omitempty"`
+	TS     string `json:"ts,omitempty"`
+	Sent   string `json:"sent,omitempty"`
+	// Over and Outcome are as of a member.
+	Over    bool   `json:"over,omitempty"`
+	Outcome string `json:"outcome,omitempty"`
+	// Rejected and Approved are what was decided here.
+	Rejected string `json:"rejected,omitempty"`
+	Approved bool   `json:"approved,omitempty"`
+	Notes    []note `json:"notes,omitempty"`
+	// Effect of one that is listed.
+	Effect string `json:"effect,omitempty"`
+}
+
+// is reports whether it is an occurrence of a drift.
+func (t *tracked) is(d *v1alpha1.Drift) bool {
+	return t.Namespace == d.Namespace && t.Name == d.Name && t.Since == channel.Since(d).Unix()
+}
+
+// key of an occurrence.
+type key struct {
+	namespace, name string
+	since           int64
+}
+
+func keyOf(d *v1alpha1.Drift) key { return key{d.Namespace, d.Name, channel.Since(d).Unix()} }
+func (t *tracked) key() key       { return key{t.Namespace, t.Name, t.Since} }
+func (r *record) open(now time.Time) bool {
+	return !r.over() && now.Sub(r.Started) < maxAge && len(r.Members) < maxMembers
+}
+
+// over reports whether all of its changes are decided or gone.
+func (r *record) over() bool {
+	for _, m := range r.Members {
+		if !m.Over {
+			return false
+		}
+	}
+	return true
+}
+
+// settle the changes of records by the Drifts that exist now: which are over, and how.
+func settle(records []*record, drifts map[key]*v1alpha1.Drift) {
+	for _, r := range records {
+		for _, m := range r.Members {
+			if m.Over {
+				continue
+			}
+			d := drifts[m.key()]
+			if d != nil && channel.Open(d) {
+				continue
+			}
+			if m.Over = true; m.Listed { // of the others no more is shown than their number
+				m.Outcome = outcomeOf(d)
+			}
+			r.touch()
+		}
+	}
+}
+
+// outcomeOf a change that is over; nil for one whose Drift is deleted.
+func outcomeOf(d *v1alpha1.Drift) string {
+	if d == nil {
+		return "Gone: the change is not held any more."
+	}
+	return "Resolved: " + oneLine(d.Status.Resolution, maxLine)
+}
+
+// touch marks a record to be stored.
+func (r *record) touch() { r.dirty = true }
+
+// assign changes that a channel is to show to records, the open one of their cause or a new one (KR-17-07). What a record has already stays there.
+func assign(records []*record, owed []*v1alpha1.Drift, now time.Time) []*record {
+	known, open := map[key]bool{}, map[string]*record{}
+	for _, r := range records {
+		for _, m := range r.Members {
+			known[m.key()] = true
+		}
+		if have := open[r.Cause]; r.open(now) && (have == nil || have.Started.Before(r.Started)) {
+			open[r.Cause] = r
+		}
+	}
+	for _, d := range owed {
+		if known[keyOf(d)] || !channel.Open(d) {
+			continue
+		}
+		cause := channel.CauseKey(d)
+		r := open[cause]
+		if r == nil || !r.open(now) {
+			r = &record{Cause: cause, Started: now.UTC().Truncate(time.Second)}
+			open[cause] = r
+			records = append(records, r)
+		}
+		m := &tracked{Namespace: d.Namespace, Name: d.Name, Since: channel.Since(d).Unix()}
+		if m.Listed = len(r.Members) < maxListed; m.Listed {
+			m.Effect = oneLine(channel.Effect(d), maxLine)
+		}
+		r.Members = append(r.Members, m)
+		r.touch()
+	}
+	return records
+}
+
+// members of a record as they are shown, and the card of its cause.
+func (r *record) members(drifts map[key]*v1alpha1.Drift) (*channel.Card, []member) {
+	var list []v1alpha1.Drift
+	rulings := map[key]channel.Ruling{}
+	for _, m := range r.Members {
+		if d := drifts[m.key()]; d != nil {
+			list = append(list, *d)
+			rulings[m.key()] = m.ruling()
+		}
+	}
+	if groups := channel.ByCause(list); len(groups) > 0 {
+		r.Card = *channel.CardOf(groups[0], func(d *v1alpha1.Drift) channel.Ruling { return rulings[keyOf(d)] }, " -A")
+		r.Card.Entries = nil
+	}
+	out := make([]member, 0, len(r.Members))
+	for _, m := range r.Members {
+		e := channel.Entry{Drift: &v1alpha1.Drift{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name}}, Effect: m.Effect,
+			Since: metav1.NewTime(time.Unix(m.Since, 0))}
+		if d := drifts[m.key()]; d != nil {
+			e = channel.EntryOf(d, m.ruling())
+		}
+		out = append(out, member{entry: e, over: m.Over, outcome: m.Outcome, notes: m.Notes})
+	}
+	return &r.Card, out
+}
+
+// ruling of a change, as far as it was decided here.
+func (t *tracked) ruling() (s channel.Ruling) {
+	if t.Rejected != "" {
+		s.Rejected = &v1alpha1.Rejection{Reason: t.Rejected}
+	}
+	s.Approved = t.Approved
+	return s
+}
+
+// note a decision about a change.
+func (t *tracked) note(a channel.Action, reason string, n note) {
+	switch a {
+	case channel.ActionApprove:
+		t.Approved = true
+	case channel.ActionReject:
+		t.Rejected = oneLine(reason, maxLine)
+	case channel.ActionWithdraw:
+		t.Approved, t.Rejected = false, ""
+	default:
+	}
+	if slices.ContainsFunc(t.Notes, func(have note) bool { return have.Text == n.Text }) {
+		return // a double click
+	}
+	t.Notes = append(t.Notes, n)
+	if len(t.Notes) > maxNoted {
+		t.Notes = t.Notes[len(t.Notes)-maxNoted:]
+	}
+}

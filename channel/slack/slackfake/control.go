@@ -1,0 +1,136 @@
+package slackfake
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Click of a user on a button or in a menu.
+type Click struct {
+	User, Team string
+	// TS of the message, and the block and the id of the action. Value is the option of a menu.
+	TS, Block, Action, Value string
+}
+
+// Submission of the modal that was opened last.
+type Submission struct {
+	User, Team string
+	View       string
+	Reason     string
+}
+
+// State of the fake.
+type State struct {
+	Messages []*Message     `json:"messages"`
+	Views    []*View        `json:"views"`
+	Calls    map[string]int `json:"calls"`
+	Sockets  int            `json:"sockets"`
+	// Limited calls, which were answered by 429.
+	Limited int `json:"limited"`
+}
+
+// Acknowledged is how a click was: Error is empty where it was in time.
+type Acknowledged struct {
+	Error   string          `json:"error,omitempty"`
+	Payload json.RawMessage `json:"payload,omitempty"`
+}
+
+// control answers a test.
+func (s *Server) control(w http.ResponseWriter, r *http.Request, what string) {
+	switch what {
+	case "state":
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		write(w, State{Messages: s.messages, Views: s.views, Calls: s.calls, Sockets: len(s.sockets), Limited: s.rate.limited})
+	case "user":
+		u := map[string]any{}
+		_ = json.NewDecoder(r.Body).Decode(&u)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.users == nil {
+			s.users = map[string]map[string]any{}
+		}
+		s.users[fmt.Sprint(u["id"])] = u
+		write(w, State{})
+	case "fail":
+		f := &Failure{}
+		_ = json.NewDecoder(r.Body).Decode(f)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.failure = f; f.Code == "" && f.Status == 0 {
+			s.failure = nil
+		}
+		write(w, State{})
+	case "disconnect":
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, c := range s.sockets {
+			_ = c.Close()
+		}
+		write(w, State{})
+	case "click":
+		c := Click{}
+		_ = json.NewDecoder(r.Body).Decode(&c)
+		s.acknowledged(w, s.actionOf(&c))
+	case "submit":
+		c := Submission{}
+		_ = json.NewDecoder(r.Body).Decode(&c)
+		s.acknowledged(w, s.submissionOf(&c))
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// acknowledged answers how a payload was.
+func (s *Server) acknowledged(w http.ResponseWriter, payload map[string]any) {
+	out := Acknowledged{}
+	p, err := s.send(payload)
+	if err != nil {
+		out.Error = err.Error()
+	}
+	out.Payload = p
+	write(w, out)
+}
+
+// actionOf a click, as Slack sends it.
+func (s *Server) actionOf(c *Click) map[string]any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	thread := ""
+	for _, m := range s.messages {
+		if m.TS == c.TS {
+			thread = m.ThreadTS
+		}
+	}
+	action := map[string]any{"type": typeButton, "block_id": c.Block, "action_id": c.Action, "action_ts": fmt.Sprintf("%d.%06d", time.Now().Unix(), s.last)}
+	if c.Value != "" {
+		action["type"], action["selected_option"] = typeStaticSelect, map[string]any{"value": c.Value}
+	}
+	return map[string]any{
+		"type": "block_actions", "team": map[string]any{"id": Team}, "user": map[string]any{"id": c.User, "team_id": c.Team},
+		"channel":    map[string]any{"id": Channel},
+		"container":  map[string]any{"type": "message", "message_ts": c.TS, "channel_id": Channel, "thread_ts": thread},
+		"trigger_id": fmt.Sprintf("trigger-%d", s.last),
+		"message":    map[string]any{"ts": c.TS, "thread_ts": thread}, "actions": []any{action}, "response_url": s.URL + "/response",
+	}
+}
+
+// submissionOf a modal, as Slack sends it.
+func (s *Server) submissionOf(c *Submission) map[string]any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	metadata := ""
+	for _, v := range s.views {
+		if v.ID == c.View {
+			metadata = v.Metadata
+		}
+	}
+	return map[string]any{
+		"type": "view_submission", "team": map[string]any{"id": Team}, "user": map[string]any{"id": c.User, "team_id": c.Team},
+		"view": map[string]any{"id": c.View, "type": "modal", "callback_id": "kausality:reject-reason", "private_metadata": metadata,
+			"state": map[string]any{"values": map[string]any{"reason": map[string]any{"reason": map[string]any{"type": "plain_text_input", "value": c.Reason}}}}},
+	}
+}

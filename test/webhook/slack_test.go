@@ -1,0 +1,241 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/channel/slack/slackfake"
+	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
+)
+
+// fakeSlack is the variable that has this program be a fake Slack, on the address that is its value.
+const fakeSlack = "KAUSALITY_FAKE_SLACK"
+
+// serveSlack as a process of its own, where that is what this program is started for.
+func serveSlack() {
+	address := os.Getenv(fakeSlack)
+	if address == "" {
+		return
+	}
+	s := http.Server{Addr: address, Handler: &slackfake.Server{URL: "http://" + address, PerSecond: 5, Burst: 10}, ReadHeaderTimeout: 10 * time.Second}
+	fmt.Fprintln(os.Stderr, s.ListenAndServe())
+	os.Exit(1)
+}
+
+// members of the workspace: eve may do nothing in the cluster, and mallory is not in the configuration.
+const (
+	memberHans, memberAnna, memberEve, memberMallory = "U0HANS00", "U0ANNA00", "U0EVE000", "U0MALLOR"
+	anna, eve                                        = "anna@example.com", "eve@example.com"
+)
+
+// slackBench is two replicas of kausality notify slack with a fake Slack.
+type slackBench struct {
+	*fixture
+	slack    slackfake.Driver
+	replicas []*controlplane.Process
+}
+
+// TestSlack covers KR-17-03, KR-17-06, KR-17-08 and KR-17-09 on a real API server with the real webhook: two users vote by clicks, the second
+// after the replica that worked off the first has ended; who may not is informed; the hop names both with their way.
+func TestSlack(t *testing.T) {
+	f := startFleet(t, "slack", options{replicas: 1})
+	s := newFixture(t, f, "slack")
+	write(t, approvalRules, policy(t, "ApprovalRule", "slack", "match: {namespaces: [slack]}\nrequire: [{count: 2}]"))
+	b := startSlack(t, s)
+	s.settled("part")
+	var id string
+	wait.For(t, "the rule to be in force", wait.Patience, func(context.Context) error {
+		err := s.count(s.ctrl, "part", 5)
+		if id = mustRefuse(t, err, "Drift"); !strings.Contains(err.Error(), "0 of 2 approvals") {
+			return err
+		}
+		return nil
+	})
+	m := b.message(id, "0 of 2 approvals")
+	b.click(memberMallory, m)
+	b.answered(memberMallory, "is not in the configuration")
+	b.click(memberEve, m)
+	b.answered(memberEve, eve+" may not do that")
+	b.click(memberHans, m)
+	b.click(memberHans, m)
+	b.answered(memberHans, "approved by "+hans)
+	require.True(t, refused(s.count(s.ctrl, "part", 5), "Drift"), "one vote is not enough")
+	m = b.message(id, "1 of 2 approvals")
+
+	b.replicas[0].Stop()
+	b.click(memberAnna, m)
+	b.answered(memberAnna, "approved by "+anna+". The change is allowed.")
+	wait.For(t, "the approved change to pass", wait.Patience, func(context.Context) error { return s.count(s.ctrl, "part", 5) })
+	s.awaitDrift(id, "to be shown in Slack as over", func(d *unstructured.Unstructured) bool { return fmt.Sprint(delivery(d)["phase"]) == "Resolved" })
+	part, err := s.of(s.hans).Get(t.Context(), "part", metav1.GetOptions{})
+	require.NoError(t, err)
+	hop, err := hopOf(part)
+	require.NoError(t, err)
+	require.NotNil(t, hop.Approval)
+	var by []string
+	for _, v := range hop.Approval.By {
+		by = append(by, v.User+" via "+v.Via)
+	}
+	slices.Sort(by)
+	assert.Equal(t, []string{anna + " via slack", hans + " via slack"}, by)
+	assert.Equal(t, 1, b.posts(), "one message, changed in place")
+	s.awaitSlackReceiver()
+}
+
+// startSlack with the rights that it prints for its configuration, and wait until both replicas are connected.
+func startSlack(t *testing.T, s *fixture) *slackBench {
+	t.Helper()
+	port, err := controlplane.FreePort()
+	require.NoError(t, err)
+	address := fmt.Sprintf("127.0.0.1:%d", port)
+	fake := exec.Command(os.Args[0])
+	fake.Env = append(os.Environ(), fakeSlack+"="+address)
+	server, err := the.Run(context.Background(), "slack-fake", fake)
+	require.NoError(t, err)
+	t.Cleanup(server.Stop)
+	b := &slackBench{fixture: s, slack: slackfake.Driver{URL: "http://" + address}}
+	wait.For(t, "the fake Slack", wait.Patience, func(context.Context) error { _, err := b.slack.State(); return err })
+	for _, m := range []string{memberHans, memberAnna, memberEve} {
+		require.NoError(t, b.slack.AddUser(map[string]any{"id": m, "team_id": slackfake.Team}))
+	}
+	dir := t.TempDir()
+	config := fmt.Sprintf("channel: %s\nworkspace: %s\nclusterName: test\nusers: {%s: {user: %s}, %s: {user: %s}, %s: {user: %s}}\n",
+		slackfake.Channel, slackfake.Team, memberHans, hans, memberAnna, anna, memberEve, eve)
+	for name, text := range map[string]string{"config.yaml": config, "bot": slackfake.BotToken, "app": slackfake.AppToken} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	b.grant(filepath.Join(dir, "config.yaml"))
+	kubeconfig, err := the.ServiceAccountKubeconfig(t.Context(), home, "kausality-slack",
+		rbacv1.PolicyRule{APIGroups: []string{"kausality.io"}, Resources: []string{"drifts"}, Verbs: []string{"get"}})
+	require.NoError(t, err)
+	for i := range 2 {
+		p, err := the.Run(context.Background(), fmt.Sprintf("notifier-%d", i), exec.Command(the.kausality, "notify", "slack",
+			"--kubeconfig="+kubeconfig, "--leader-elect", "--config-file="+filepath.Join(dir, "config.yaml"),
+			"--bot-token-file="+filepath.Join(dir, "bot"), "--app-token-file="+filepath.Join(dir, "app"), "--slack-api-url=http://"+address+"/api/"))
+		require.NoError(t, err)
+		t.Cleanup(p.Stop)
+		b.replicas = append(b.replicas, p)
+	}
+	wait.For(t, "both replicas to be connected", wait.Patience, func(context.Context) error {
+		state, err := b.slack.State()
+		if err == nil && state.Sockets < 2 {
+			err = errors.Join(fmt.Errorf("%d connections", state.Sockets), b.replicas[0].Err(), b.replicas[1].Err())
+		}
+		return err
+	})
+	return b
+}
+
+// grant the process what it prints, and its users their own rights.
+func (b *slackBench) grant(config string) {
+	b.t.Helper()
+	out, err := exec.CommandContext(b.t.Context(), the.kausality, "notify", "slack", "--config-file="+config, "--print-roles").Output()
+	require.NoError(b.t, err)
+	objects, err := controlplane.Decode(out)
+	require.NoError(b.t, err)
+	a, err := controlplane.NewApplier(the.Config(), "kubectl")
+	require.NoError(b.t, err)
+	all := make([]any, 0, len(objects))
+	for _, o := range objects {
+		all = append(all, o)
+	}
+	require.NoError(b.t, a.Objects(b.t.Context(), all...))
+	for _, user := range []string{hans, anna} {
+		require.NoError(b.t, the.Grant(b.t.Context(), user,
+			rbacv1.PolicyRule{APIGroups: []string{b.name + groupSuffix}, Resources: []string{"apps"}, Verbs: []string{"get", "patch"}},
+			rbacv1.PolicyRule{APIGroups: []string{b.name + groupSuffix}, Resources: []string{"*"}, Verbs: []string{"get", "list"}},
+			rbacv1.PolicyRule{APIGroups: []string{"kausality.io", "admissionregistration.k8s.io", ""}, Resources: []string{"*"}, Verbs: []string{"get", "list"}}))
+	}
+}
+
+// message with buttons for a difference, once it has a text.
+func (b *slackBench) message(id, text string) (found *slackfake.Message) {
+	b.t.Helper()
+	wait.For(b.t, "a message with "+text, wait.Patience, func(context.Context) error {
+		state, err := b.slack.State()
+		if err != nil {
+			return err
+		}
+		for _, m := range state.Messages {
+			if block, _ := m.Block(); m.Ephemeral == "" && strings.Contains(block, id) && strings.Contains(m.Blocks, text) {
+				found = m
+				return nil
+			}
+		}
+		raw, _ := json.Marshal(state.Messages)
+		return fmt.Errorf("there are %s", raw)
+	})
+	return found
+}
+
+// click of a member on Approve: it is acknowledged in time.
+func (b *slackBench) click(member string, m *slackfake.Message) {
+	b.t.Helper()
+	block, _ := m.Block()
+	ack, err := b.slack.Click(slackfake.Click{User: member, Team: slackfake.Team, TS: m.TS, Block: block, Action: "kausality:approve"})
+	require.NoError(b.t, err)
+	require.Empty(b.t, ack.Error)
+}
+
+// answered: the member is by a message that no other member sees.
+func (b *slackBench) answered(member, text string) {
+	b.t.Helper()
+	wait.For(b.t, "an answer for "+member, wait.Patience, func(context.Context) error {
+		state, err := b.slack.State()
+		if err != nil {
+			return err
+		}
+		var have []string
+		for _, m := range state.Messages {
+			if m.Ephemeral == member {
+				have = append(have, m.Blocks)
+			}
+		}
+		if !strings.Contains(strings.Join(have, "\n"), text) {
+			return fmt.Errorf("the answers are %q", have)
+		}
+		return nil
+	})
+}
+
+// posts to all.
+func (b *slackBench) posts() (n int) {
+	b.t.Helper()
+	state, err := b.slack.State()
+	require.NoError(b.t, err)
+	for _, m := range state.Messages {
+		if m.Ephemeral == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// awaitSlackReceiver until the DriftReceiver shows that Slack accepts messages.
+func (s *fixture) awaitSlackReceiver() {
+	s.t.Helper()
+	wait.For(s.t, "the DriftReceiver", wait.Patience, func(ctx context.Context) error {
+		o, err := s.hans.Resource(driftReceivers).Get(ctx, "kausality-slack-slack", metav1.GetOptions{})
+		if err == nil && !strings.Contains(fmt.Sprint(field(o, "conditions")), "Delivered") {
+			err = fmt.Errorf("it has %v", o.Object["status"])
+		}
+		return err
+	})
+}
