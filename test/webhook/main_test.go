@@ -39,7 +39,6 @@ var the *environment
 const home = "kausality-system"
 
 func TestMain(m *testing.M) {
-	serveSlack()
 	flag.Parse()
 	// The tests mostly wait, for leases and for claims to be released; by default as
 	// many run at once as there are processors.

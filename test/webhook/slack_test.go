@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -22,22 +20,9 @@ import (
 
 	"github.com/kausality-io/function-kausality/channel/slack/slackfake"
 	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
-
-// fakeSlack is the variable that has this program be a fake Slack, on the address that is its value.
-const fakeSlack = "KAUSALITY_FAKE_SLACK"
-
-// serveSlack as a process of its own, where that is what this program is started for.
-func serveSlack() {
-	address := os.Getenv(fakeSlack)
-	if address == "" {
-		return
-	}
-	s := http.Server{Addr: address, Handler: &slackfake.Server{URL: "http://" + address, PerSecond: 5, Burst: 10}, ReadHeaderTimeout: 10 * time.Second}
-	fmt.Fprintln(os.Stderr, s.ListenAndServe())
-	os.Exit(1)
-}
 
 // members of the workspace: eve may do nothing in the cluster, and mallory is not in the configuration.
 const (
@@ -105,9 +90,9 @@ func startSlack(t *testing.T, s *fixture) *slackBench {
 	port, err := controlplane.FreePort()
 	require.NoError(t, err)
 	address := fmt.Sprintf("127.0.0.1:%d", port)
-	fake := exec.Command(os.Args[0])
-	fake.Env = append(os.Environ(), fakeSlack+"="+address)
-	server, err := the.Run(context.Background(), "slack-fake", fake)
+	built, err := parts.Ensure(t.Context(), os.Stderr, "", parts.FakeSlack)
+	require.NoError(t, err)
+	server, err := the.Run(context.Background(), parts.FakeSlack, exec.Command(built[parts.FakeSlack], "--address="+address))
 	require.NoError(t, err)
 	t.Cleanup(server.Stop)
 	b := &slackBench{fixture: s, slack: slackfake.Driver{URL: "http://" + address}}

@@ -32,6 +32,7 @@ const (
 	Kausality        = "kausality"
 	KubectlKausality = "kubectl-kausality"
 	TestProvider     = "test-provider"
+	FakeSlack        = "fake-slack"
 	Image            = "image"
 )
 
@@ -91,6 +92,7 @@ func ours() []Part {
 		{Name: Kausality, Dir: ".", Package: "./cmd/kausality"},
 		{Name: KubectlKausality, Dir: ".", Package: "./cmd/kubectl-kausality"},
 		{Name: TestProvider, Dir: "test/provider", Package: "./cmd/provider"},
+		{Name: FakeSlack, Dir: "test", Package: "./cmd/fakeslack"},
 		{Name: Image, Dir: "test/image", Package: "."},
 	}
 }
