@@ -65,7 +65,7 @@ func end(ctx context.Context, dir string) error {
 // play the story.
 func play(ctx context.Context, dir string) error {
 	began := time.Now()
-	e, err := story.Start(ctx, story.Options{Dir: dir, Out: os.Stdout, Webhook: true, Function: true})
+	e, err := story.Start(ctx, story.Options{Dir: dir, Out: os.Stdout, Webhook: true, Function: true, Slack: true})
 	defer e.Stop()
 	if err != nil {
 		return err

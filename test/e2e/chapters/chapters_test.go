@@ -8,10 +8,10 @@ import (
 	"github.com/kausality-io/function-kausality/test/e2e/story"
 )
 
-// TestStory plays every chapter, with webhook, gate and function, and a receiver of reports that is away all the time (KR-04-15, KR-09-15,
-// KR-10-14, KR-10-20).
+// TestStory plays every chapter, with webhook, gate and function, with Slack, and with a receiver of reports that is away all the time
+// (KR-04-15, KR-09-15, KR-10-14, KR-10-20, KR-17-09).
 func TestStory(t *testing.T) {
-	play(t, story.Options{Webhook: true, Function: true, Receiver: true}, slices.Concat(story.Chapters, story.Reported))
+	play(t, story.Options{Webhook: true, Function: true, Receiver: true, Slack: true}, slices.Concat(story.Chapters, story.Reported))
 }
 
 // TestFunctionOnly plays what the function does by itself, with the table of policies and modes

@@ -12,7 +12,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Chapters of the story, with webhook, gate and function.
+// Chapters of the story, with webhook, gate, function and Options.Slack.
 var Chapters = []Chapter{
 	{"hans requests a database", created},
 	{"Once it is settled, the gate is closed", settled},
@@ -21,6 +21,7 @@ var Chapters = []Chapter{
 	{"The way back is approved, with exactly the command that the report suggests", reverted},
 	{"A new Composition revision would alter the database: an unrequested change", upgraded},
 	{"Two users must approve the next revision, and a Rollout lets it through", rolledOut},
+	{"alice approves the next one by a click in Slack", clicked},
 	{"Freeze: not even hans's own change gets through", frozen},
 	{"Deleting the database would orphan it", deleted},
 	{"Deleting the XR, and all that is below it", gone},

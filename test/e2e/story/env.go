@@ -11,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/kausality-io/function-kausality/channel/slack/slackfake"
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
@@ -48,6 +49,8 @@ type Options struct {
 	WebhookArgs []string
 	// Receiver: webhook and gate send DriftReports to a receiver that is away until the chapter Reported.
 	Receiver bool
+	// Slack: kausality notify slack shows what is held in a fake Slack. It needs Webhook.
+	Slack bool
 }
 
 // Env is a control plane with everything of the story on it.
@@ -64,6 +67,7 @@ type Env struct {
 	cloudURL   string
 	webhookURL string
 	receiver   receiver
+	slack      slackfake.Driver
 	// components are the processes of webhook and gate.
 	components []*controlplane.Process
 }

@@ -192,7 +192,10 @@ func (e *Env) startKausality(ctx context.Context) error {
 	if !e.Options.CreationGrace { // the story plays weeks in seconds
 		gate = append(gate, "--creation-grace=0s")
 	}
-	return e.component(ctx, "gate", probe, gate...)
+	if err := e.component(ctx, "gate", probe, gate...); err != nil || !e.Options.Slack {
+		return err
+	}
+	return e.startSlack(ctx)
 }
 
 func (e *Env) component(ctx context.Context, name string, probe int, args ...string) error {

@@ -99,8 +99,12 @@ func (e *Env) receiversReady(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(all.Items) != 2 {
-			return fmt.Errorf("there are %d, want those of webhook and gate", len(all.Items))
+		want := 2
+		if e.Options.Slack {
+			want++
+		}
+		if len(all.Items) != want {
+			return fmt.Errorf("there are %d, want those of webhook and gate, and of Slack where it is started", len(all.Items))
 		}
 		for i := range all.Items {
 			if err := controlplane.ConditionTrue(&all.Items[i], v1alpha1.ConditionReady); err != nil {
