@@ -25,7 +25,7 @@ func (e *Env) ChangeOutside(ctx context.Context, fields client.Fields) error {
 		if g := mask.ParseGate(mr.GetAnnotations()); g.State != v1alpha1.GateClosed {
 			return fmt.Errorf("the gate is %+v", g)
 		}
-		if g := syncedGeneration(mr); g < mr.GetGeneration() {
+		if g := SyncedGeneration(mr); g < mr.GetGeneration() {
 			return fmt.Errorf("generation %d is observed of %d", g, mr.GetGeneration())
 		}
 		return nil
@@ -36,8 +36,8 @@ func (e *Env) ChangeOutside(ctx context.Context, fields client.Fields) error {
 	return e.Cloud.Change(ctx, name, fields)
 }
 
-// syncedGeneration is the one that the provider's last reconcile was about; 0 before the first.
-func syncedGeneration(o *unstructured.Unstructured) int64 {
+// SyncedGeneration is the one that the provider's last reconcile was about; 0 before the first.
+func SyncedGeneration(o *unstructured.Unstructured) int64 {
 	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions") // nothing else is stored there
 	for _, e := range list {
 		if c, ok := e.(map[string]any); ok && c["type"] == "Synced" {
