@@ -138,7 +138,8 @@ func Decide(c Click, now *v1alpha1.Drift, holder map[string]string, user string)
 		if Destroys(now) || now.Spec.SuggestedApproval == "" {
 			return Decision{}, RefusedNotOffered
 		}
-		write(annotate.ApproveKey(now.Name), annotate.Approve(now.Name, v1alpha1.ApprovalOnce))
+		key := annotate.ApproveKey(now.Name)
+		write(key, UnlessCarried(now, key, annotate.Approve(now.Name, v1alpha1.ApprovalOnce)))
 	case ActionReject:
 		r := RejectionOf(now)
 		if r.Reason = strings.TrimSpace(c.Reason); r.Reason == "" {

@@ -172,7 +172,7 @@ func (c *approveCommand) drift(i *inspect.Inspector, d *v1alpha1.Drift) annotati
 	w.judge = c.cast(i, d, t, w.next)
 	w.key, w.edit = c.vote(i.User.Name, d.Spec.ID, c.mode, c.reason, c.view.now())
 	if !c.withdraw {
-		w.edit = unlessCarried(d, w.key, w.edit)
+		w.edit = channel.UnlessCarried(d, w.key, w.edit)
 	}
 	return w
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/approve"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/annotate"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
@@ -23,7 +24,7 @@ type verdict struct {
 // cast judges an approval of a difference by the answer of the API server (KR-14-44). carriedOut is what happens once it is allowed.
 func (c *approveCommand) cast(i *inspect.Inspector, d *v1alpha1.Drift, t target, carriedOut string) func(context.Context, annotate.Change) (verdict, error) {
 	return func(ctx context.Context, change annotate.Change) (verdict, error) {
-		if by := carried(d, change.Has); by != nil && change.Unchanged {
+		if by := channel.Carried(d, change.Has); by != nil && change.Unchanged {
 			return verdict{next: "It was approved already" + approval.ByText(by) + ", and its controller carries it out. If it occurs again, it is listed again."}, nil
 		}
 		cast, err := i.Cast(ctx, d, change.Had, change.Has)

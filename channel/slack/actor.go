@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/approve"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
@@ -92,6 +93,9 @@ func (a *impersonated) Write(ctx context.Context, d *v1alpha1.Drift, do channel.
 		if last, err = writer.Annotate(ctx, w.Key, edit); err != nil {
 			return "", err
 		}
+	}
+	if by := channel.Carried(d, last.Has); by != nil && last.Unchanged && strings.HasPrefix(last.Key, v1alpha1.AnnotationKeyApprovePrefix) {
+		return "It was approved already" + approval.ByText(by) + ".", nil
 	}
 	if !strings.HasPrefix(last.Key, v1alpha1.AnnotationKeyApprovePrefix) || last.After == nil || *last.After != string(v1alpha1.ApprovalOnce) && last.Unchanged {
 		return "", nil

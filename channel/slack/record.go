@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
 )
@@ -113,7 +114,7 @@ func outcomeOf(d *v1alpha1.Drift) string {
 	if d == nil {
 		return "Gone: the change is not held any more."
 	}
-	return "Resolved: " + oneLine(d.Status.Resolution, maxLine)
+	return "Resolved: " + oneLine(d.Status.Resolution+approval.ByText(d.Status.Approval), maxLine)
 }
 
 // touch marks a record to be stored.
