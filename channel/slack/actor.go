@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
@@ -138,9 +139,12 @@ func castText(c *approve.Cast) string {
 	return "The vote counts: " + sentence(c.Lacks)
 }
 
+// impersonationRefused is how the API server words that a client may not act as a user: by all of the user's rights, or by constrained impersonation
+// (KEP-5284), whose verbs have the mode, and those on what is requested that verb.
+var impersonationRefused = regexp.MustCompile(` cannot impersonate(-on)?(:[a-z-]+)* (resource|path) `)
+
 // isImpersonation reports whether it is this process that was refused to act as a person.
 func isImpersonation(err error) bool {
 	status := kerrors.APIStatus(nil)
-	return errors.As(err, &status) && status.Status().Reason == metav1.StatusReasonForbidden &&
-		strings.Contains(status.Status().Message, "cannot impersonate resource")
+	return errors.As(err, &status) && status.Status().Reason == metav1.StatusReasonForbidden && impersonationRefused.MatchString(status.Status().Message)
 }

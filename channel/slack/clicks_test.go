@@ -12,7 +12,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -155,6 +157,28 @@ func TestStrangers(t *testing.T) {
 			require.Len(t, b.answers(user), 1)
 			assert.Contains(t, b.answers(user)[0], tc.answer)
 			assert.Empty(t, b.stored(holdsClick))
+		})
+	}
+}
+
+// TestIsImpersonation covers KR-17-09: that the process may not act as a user is another answer than that the user may not do it.
+func TestIsImpersonation(t *testing.T) {
+	const process = `User "system:serviceaccount:kausality-system:kausality-slack" cannot `
+	for name, tc := range map[string]struct {
+		message string
+		want    bool
+	}{
+		"User":        {process + `impersonate resource "users" in API group "" at the cluster scope`, true},
+		"Mode":        {process + `impersonate:user-info resource "groups" in API group "authentication.k8s.io" at the cluster scope`, true},
+		"On":          {process + `impersonate-on:user-info:patch resource "apps" in API group "example.org" in the namespace "shop"`, true},
+		"OnPath":      {process + `impersonate-on:user-info:get path "/api"`, true},
+		"UserMayNot":  {`User "eve@example.com" cannot patch resource "apps" in API group "example.org" in the namespace "shop"`, false},
+		"SimilarVerb": {`User "eve@example.com" cannot impersonates resource "apps" in API group "example.org"`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := kerrors.NewForbidden(schema.GroupResource{Resource: "apps"}, "app", errors.New(tc.message))
+			assert.Equal(t, tc.want, isImpersonation(fmt.Errorf("cannot read: %w", err)))
+			assert.False(t, isImpersonation(errors.New(tc.message)), "no error of the API server")
 		})
 	}
 }

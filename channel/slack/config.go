@@ -29,8 +29,16 @@ type Config struct {
 	Users map[string]Person `json:"users,omitempty"`
 	// Email maps full members by their e-mail addresses; nil for not. It is not used where Users is given.
 	Email *Email `json:"email,omitempty"`
-	// ImpersonateAll permits users that the configuration does not list; Email needs it.
+	// ImpersonateAll permits users that the configuration does not list; Email needs it, or Constrained.
 	ImpersonateAll bool `json:"impersonateAnyone,omitempty"`
+	// Constrained is what this process may do as users where the API server has constrained impersonation; nil for roles in the form of all releases.
+	Constrained *Constrained `json:"constrainedImpersonation,omitempty"`
+}
+
+// Constrained impersonation (KEP-5284, alpha in Kubernetes 1.35).
+type Constrained struct {
+	// Resources are those of parents, as in xdatabases.example.org: as users, this process reads and patches their objects.
+	Resources []string `json:"resources"`
 }
 
 // Page with the details of changes.
@@ -73,6 +81,7 @@ var (
 	workspaceID = regexp.MustCompile(`^[TE][A-Z0-9]{2,20}$`)
 	memberID    = regexp.MustCompile(`^[UW][A-Z0-9]{2,20}$`)
 	clusterName = regexp.MustCompile(`^[A-Za-z0-9._-]{0,63}$`)
+	resourceID  = regexp.MustCompile(`^[a-z][a-z0-9]*(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 )
 
 // Check a configuration: each error names its field (KR-17-05).
@@ -96,8 +105,28 @@ func (c *Config) Check() error {
 			bad("page.url: %q must be an http or https URL", c.Page.URL)
 		}
 	}
+	errs = append(errs, c.checkConstrained()...)
 	errs = append(errs, c.checkPersons()...)
 	return errors.Join(errs...)
+}
+
+// checkConstrained reports what is wrong with constrained impersonation.
+func (c *Config) checkConstrained() (errs []error) {
+	if c.Constrained == nil {
+		return nil
+	}
+	if c.ImpersonateAll {
+		errs = append(errs, errors.New("constrainedImpersonation: it permits less than impersonateAnyone: true; leave one of them out"))
+	}
+	if len(c.Constrained.Resources) == 0 {
+		errs = append(errs, errors.New("constrainedImpersonation.resources: list the resources of parents, as in xdatabases.example.org"))
+	}
+	for _, r := range c.Constrained.Resources {
+		if !resourceID.MatchString(r) {
+			errs = append(errs, fmt.Errorf("constrainedImpersonation.resources: %q must be a resource with its API group, as in xdatabases.example.org", r))
+		}
+	}
+	return errs
 }
 
 // checkPersons reports what is wrong with the mappings to users.
@@ -117,7 +146,7 @@ func (c *Config) checkPersons() (errs []error) {
 		return append(errs, errors.New("users or email is required: without them no click is by a user of Kubernetes"))
 	case len(c.Users) > 0 || e == nil:
 		return errs
-	case !c.ImpersonateAll:
+	case !c.ImpersonateAll && c.Constrained == nil:
 		errs = append(errs, errors.New("email: it needs impersonateAnyone: true, which permits this process to act as any user of the cluster; list users instead"))
 	case len(e.Domains) == 0:
 		errs = append(errs, errors.New("email.domains: list the domains of the addresses"))
@@ -139,6 +168,14 @@ func (p Person) check() error {
 		}
 	}
 	return nil
+}
+
+// describe a person with the groups, for answers.
+func (p Person) describe() string {
+	if len(p.Groups) == 0 {
+		return p.User
+	}
+	return p.User + " with the groups " + strings.Join(p.Groups, ", ")
 }
 
 // isSystem reports whether a user or group is one of Kubernetes itself, or has no name.
@@ -168,6 +205,10 @@ func (c *Config) location() *time.Location {
 func (c *Config) Warnings() (out []string) {
 	if c.ImpersonateAll {
 		out = append(out, "impersonateAnyone: this process may act as any user of the cluster: who controls it, or a mailbox of the workspace, decides as that user")
+	}
+	if c.Constrained != nil && len(c.Users) == 0 {
+		out = append(out, "email: this process may read and patch "+strings.Join(c.Constrained.Resources, ", ")+
+			" as any user of the cluster: who controls it, or a mailbox of the workspace, decides as that user")
 	}
 	if c.Email != nil && len(c.Users) > 0 {
 		out = append(out, "email is not used, since users is given")

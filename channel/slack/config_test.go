@@ -2,8 +2,10 @@ package slack
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -15,24 +17,30 @@ import (
 func TestConfig(t *testing.T) {
 	const base = "channel: C0123456789\nworkspace: T0123456789\n"
 	for name, tc := range map[string]struct{ text, want string }{
-		"Users":         {base + "users: {U0123456: {user: hans@example.com, groups: [dba]}}", ""},
-		"Email":         {base + "impersonateAnyone: true\nemail: {domains: [example.com]}", ""},
-		"NoUser":        {base, "users or email is required"},
-		"EmailNarrow":   {base + "email: {domains: [example.com]}", "it needs impersonateAnyone: true"},
-		"NoDomain":      {base + "impersonateAnyone: true\nemail: {}", "email.domains"},
-		"ChannelName":   {"channel: '#ops'\nworkspace: T0123456789\nusers: {U0123456: {user: hans}}", "channel: \"#ops\" must be the id"},
-		"Workspace":     {"channel: C0123456789\nusers: {U0123456: {user: hans}}", "workspace:"},
-		"Member":        {base + "users: {hans: {user: hans}}", "users: \"hans\" must be the id of a member"},
-		"WithoutUser":   {base + "users: {U0123456: {}}", "users.U0123456: the user is missing"},
-		"SystemUser":    {base + "users: {U0123456: {user: 'system:admin'}}", "system users and groups are never impersonated"},
-		"SystemGroup":   {base + "users: {U0123456: {user: hans, groups: [' System:masters']}}", "system users and groups are never impersonated"},
-		"SystemPrefix":  {base + "impersonateAnyone: true\nemail: {domains: [example.com], prefix: 'system:'}", "never impersonated"},
-		"UnknownField":  {base + "user: {}", "unknown field"},
-		"Page":          {base + "users: {U0123456: {user: hans}}\npage: {url: 'javascript:alert(1)'}", "page.url"},
-		"TimeZone":      {base + "users: {U0123456: {user: hans}}\ntimeZone: Mars/Olympus", "timeZone"},
-		"ClusterName":   {base + "users: {U0123456: {user: hans}}\nclusterName: 'a|b'", "clusterName"},
-		"NotYAML":       {"]", "cannot read the configuration"},
-		"EmptyGroup":    {base + "users: {U0123456: {user: hans, groups: ['']}}", "never impersonated"},
+		"Users":        {base + "users: {U0123456: {user: hans@example.com, groups: [dba]}}", ""},
+		"Email":        {base + "impersonateAnyone: true\nemail: {domains: [example.com]}", ""},
+		"NoUser":       {base, "users or email is required"},
+		"EmailNarrow":  {base + "email: {domains: [example.com]}", "it needs impersonateAnyone: true"},
+		"NoDomain":     {base + "impersonateAnyone: true\nemail: {}", "email.domains"},
+		"ChannelName":  {"channel: '#ops'\nworkspace: T0123456789\nusers: {U0123456: {user: hans}}", "channel: \"#ops\" must be the id"},
+		"Workspace":    {"channel: C0123456789\nusers: {U0123456: {user: hans}}", "workspace:"},
+		"Member":       {base + "users: {hans: {user: hans}}", "users: \"hans\" must be the id of a member"},
+		"WithoutUser":  {base + "users: {U0123456: {}}", "users.U0123456: the user is missing"},
+		"SystemUser":   {base + "users: {U0123456: {user: 'system:admin'}}", "system users and groups are never impersonated"},
+		"SystemGroup":  {base + "users: {U0123456: {user: hans, groups: [' System:masters']}}", "system users and groups are never impersonated"},
+		"SystemPrefix": {base + "impersonateAnyone: true\nemail: {domains: [example.com], prefix: 'system:'}", "never impersonated"},
+		"UnknownField": {base + "user: {}", "unknown field"},
+		"Page":         {base + "users: {U0123456: {user: hans}}\npage: {url: 'javascript:alert(1)'}", "page.url"},
+		"TimeZone":     {base + "users: {U0123456: {user: hans}}\ntimeZone: Mars/Olympus", "timeZone"},
+		"ClusterName":  {base + "users: {U0123456: {user: hans}}\nclusterName: 'a|b'", "clusterName"},
+		"NotYAML":      {"]", "cannot read the configuration"},
+		"EmptyGroup":   {base + "users: {U0123456: {user: hans, groups: ['']}}", "never impersonated"},
+		"Constrained":  {base + "constrainedImpersonation: {resources: [xdatabases.example.org]}\nemail: {domains: [example.com]}", ""},
+		"NoResource":   {base + "constrainedImpersonation: {}\nusers: {U0123456: {user: hans}}", "constrainedImpersonation.resources: list"},
+		"AllResources": {base + "constrainedImpersonation: {resources: ['*.*']}\nusers: {U0123456: {user: hans}}", "must be a resource with its API group"},
+		"Subresource":  {base + "constrainedImpersonation: {resources: [pods/exec]}\nusers: {U0123456: {user: hans}}", "must be a resource with its API group"},
+		"Both": {base + "impersonateAnyone: true\nconstrainedImpersonation: {resources: [xdatabases.example.org]}\nusers: {U0123456: {user: hans}}",
+			"leave one of them out"},
 		"EmailAndUsers": {base + "users: {U0123456: {user: hans}}\nemail: {domains: [example.com]}", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,9 +80,32 @@ func TestRoles(t *testing.T) {
 		assert.NotContains(t, r.Resources, "secrets")
 		assert.NotContains(t, r.Verbs, "*")
 	}
+	listed.Constrained = &Constrained{Resources: []string{"xdatabases.example.org", "xbuckets.example.org", "deployments.apps"}}
+	assert.Equal(t, []string{
+		"apps deployments [] impersonate-on:user-info:get,impersonate-on:user-info:patch",
+		"example.org xdatabases,xbuckets [] impersonate-on:user-info:get,impersonate-on:user-info:patch",
+		"authentication.k8s.io users [anna hans] impersonate:user-info",
+		"authentication.k8s.io groups [dba ops] impersonate:user-info",
+	}, constrained(listed), "of what is about changes")
+	open := &Config{Email: all.Email, Constrained: listed.Constrained}
+	assert.Contains(t, constrained(open), "authentication.k8s.io users [] impersonate:user-info")
+	assert.Empty(t, impersonation(listed), "none in the other form")
+	assert.Empty(t, listed.Warnings())
+	assert.Contains(t, open.Warnings()[0], "may read and patch xdatabases.example.org, xbuckets.example.org, deployments.apps as any user")
 	out := &bytes.Buffer{}
 	require.NoError(t, WriteRoles(out, listed, "kausality-system"))
 	assert.Contains(t, out.String(), "kind: ServiceAccount")
+}
+
+// constrained rules, but for those to read what became of a decision.
+func constrained(c *Config) (out []string) {
+	for _, r := range clusterRules(c) {
+		about := r.APIGroups[0] == "authentication.k8s.io" && strings.HasPrefix(r.Verbs[0], "impersonate:") || strings.HasSuffix(r.Verbs[len(r.Verbs)-1], ":patch")
+		if about {
+			out = append(out, fmt.Sprintf("%s %s %v %s", r.APIGroups[0], strings.Join(r.Resources, ","), r.ResourceNames, strings.Join(r.Verbs, ",")))
+		}
+	}
+	return out
 }
 
 // TestReadTokens covers KR-17-11: a token of the wrong kind is found before anything starts, and is not in the error.

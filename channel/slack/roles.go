@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -62,22 +63,59 @@ func clusterRules(c *Config) []rbacv1.PolicyRule {
 		rule("", []string{"events"}, "create"),
 		rule("events.k8s.io", []string{"events"}, "create", "patch"),
 	}
+	return append(out, impersonationRules(c)...)
+}
+
+// impersonationRules permit to act as users and groups: as all that is not listed only where the configuration declares that.
+func impersonationRules(c *Config) (out []rbacv1.PolicyRule) {
+	group, verb := "", "impersonate"
+	if c.Constrained != nil {
+		group, verb = "authentication.k8s.io", "impersonate:"+modeUser
+		out = constrainedRules(c.Constrained)
+	}
 	users, groups := c.impersonated()
 	for _, one := range []struct {
 		resource string
 		names    []string
 		allNames bool
-	}{{"users", users, c.ImpersonateAll}, {"groups", groups, false}} {
+	}{{"users", users, c.ImpersonateAll || c.Constrained != nil && len(c.Users) == 0}, {"groups", groups, false}} {
 		if len(one.names) == 0 && !one.allNames {
 			continue
 		}
-		r := rule("", []string{one.resource}, "impersonate")
+		r := rule(group, []string{one.resource}, verb)
 		if !one.allNames {
 			r.ResourceNames = one.names
 		}
 		out = append(out, r)
 	}
 	return out
+}
+
+// modeUser is the mode of constrained impersonation for users that are neither nodes nor ServiceAccounts, which it never covers.
+const modeUser = "user-info"
+
+// constrainedRules are what the process may do as users: decide about objects, and read what became of that.
+func constrainedRules(c *Constrained) (out []rbacv1.PolicyRule) {
+	on := func(verbs ...string) []string {
+		for i := range verbs {
+			verbs[i] = "impersonate-on:" + modeUser + ":" + verbs[i]
+		}
+		return verbs
+	}
+	byGroup := map[string][]string{}
+	for _, r := range c.Resources {
+		plural, group, _ := strings.Cut(r, ".")
+		byGroup[group] = append(byGroup[group], plural)
+	}
+	for _, group := range sorted(byGroup) {
+		out = append(out, rule(group, byGroup[group], on("get", "patch")...))
+	}
+	return append(out,
+		rule(v1alpha1.Group, v1alpha1.PolicyResources(), on("list")...),
+		rule("authentication.k8s.io", []string{"selfsubjectreviews"}, on("create")...),
+		rule("", []string{"namespaces"}, on("get")...),
+		rule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations"}, on("get", "list")...),
+	)
 }
 
 // impersonated users and groups that the configuration lists, sorted. Users are none where it lists none.

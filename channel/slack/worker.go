@@ -233,8 +233,8 @@ func (w *worker) refused(why channel.Refusal, d *v1alpha1.Drift) string {
 func (w *worker) failed(d *v1alpha1.Drift, p Person, err error) (answer, result string, _ error) {
 	switch {
 	case isImpersonation(err):
-		return "Nothing was done: this app may not act as " + p.User + " or one of the groups. Its administrator lists users and groups in its " +
-			"configuration and role: " + err.Error(), resultFailed, nil
+		return "Nothing was done: this app may not act as " + p.describe() + ". Its administrator lists users and groups in its configuration, and applies " +
+			"the roles that --print-roles prints. The cluster answers: " + err.Error(), resultFailed, nil
 	case kerrors.IsForbidden(err):
 		return fmt.Sprintf("Nothing was done: %s may not do that. It takes the verbs get and patch on the object of the change (%s), and where approver RBAC is on "+
 			"the verb approve on its subresource approval. The cluster answers: %s", p.User, channel.Describe(d.Spec.Parent), err.Error()), resultRefused, nil
