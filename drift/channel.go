@@ -36,7 +36,8 @@ func (c *Channel) Delivered(ctx context.Context, d *v1alpha1.Drift, phase v1alph
 // Succeeded notes that the channel has accepted something.
 func (c *Channel) Succeeded() {
 	deliveries.WithLabelValues(c.t.Name, "delivered").Inc()
-	c.t.failures, c.t.last, c.t.next, c.t.delivered = 0, nil, time.Time{}, c.t.now()
+	c.Reached()
+	c.t.delivered = c.t.now()
 }
 
 // Failed notes that it has not, and that nothing is sent to it for a time at least; it returns when there is another attempt.
@@ -46,6 +47,17 @@ func (c *Channel) Failed(err error, wait time.Duration) time.Time {
 	c.t.failures, c.t.last, c.t.next = c.t.failures+1, err, c.t.now().Add(pause)
 	return c.t.next
 }
+
+// Failing reports whether the last attempt failed.
+func (c *Channel) Failing() bool { return c.t.last != nil }
+
+// Reached notes that the channel answers, while nothing is to be sent.
+func (c *Channel) Reached() {
+	c.t.failures, c.t.last, c.t.next, c.t.reached = 0, nil, time.Time{}, true
+}
+
+// Impeded notes why what users decide there does not arrive; nil where it does.
+func (c *Channel) Impeded(err error) { c.t.impeded = err }
 
 // lastChannel bounds the pause between attempts to reach a channel: users wait for it.
 const lastChannel = 30 * time.Second

@@ -38,6 +38,9 @@ type receiver struct {
 	next     time.Time
 	// delivered is when it accepted a report last; zero for not by this process.
 	delivered time.Time
+	// reached: it answered this process, also where nothing was to be sent. impeded is why what users decide there does not arrive; nil where it does.
+	reached bool
+	impeded error
 	// attempts that failed, by their Drift.
 	attempts map[types.UID]attempt
 	// accepted reports by their Drift, where that is not written yet.
@@ -166,8 +169,13 @@ func (t *receiver) ready(had *metav1.Condition) metav1.Condition {
 	case refused > 0:
 		return set(metav1.ConditionFalse, v1alpha1.ReasonDeliveryRefused, fmt.Sprintf(
 			"It accepts reports, but not those of %d Drifts, which are repeated; that of %s: %s", refused, first.of, annotation.Cut(first.why.Error(), maxMessage)))
+	case t.impeded != nil:
+		return set(metav1.ConditionFalse, v1alpha1.ReasonDecisionsNotReceived,
+			"What users decide there is not received; it is tried again: "+annotation.Cut(t.impeded.Error(), maxMessage))
 	case !t.delivered.IsZero(), had != nil && had.Reason == v1alpha1.ReasonDeliveryRefused:
 		return set(metav1.ConditionTrue, v1alpha1.ReasonDelivered, "It accepted the last report.")
+	case t.reached && had != nil && had.Status == metav1.ConditionFalse:
+		return set(metav1.ConditionTrue, v1alpha1.ReasonDelivered, "It answers again.")
 	case had != nil:
 		return *had // of the process before
 	}

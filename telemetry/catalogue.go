@@ -140,6 +140,8 @@ var Catalogue = []Metric{
 		Help: "Clicks that are stored and not worked off; on the leader."},
 	{Name: "kausality_slack_connected", Kind: Gauge, By: bySlack,
 		Help: "1 while the replica receives clicks from Slack, else 0."},
+	{Name: "kausality_slack_refusals_total", Kind: Counter, Labels: []string{"token", "code"}, By: bySlack,
+		Help: "Attempts that Slack refused until the app or one of its tokens, bot or app, is changed, by Slack's code, as token_revoked."},
 	{Name: "kausality_watches_late", Kind: Gauge, By: byWebhook,
 		Help: "1 while the heartbeat is late that comes over the watches, and parents and policies are read live."},
 	{Name: "kausality_webhook_open_to_all_clients", Kind: Gauge, By: byWebhook,

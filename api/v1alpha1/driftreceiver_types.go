@@ -13,6 +13,9 @@ const (
 	ReasonDeliveryFailed = "DeliveryFailed"
 	// ReasonDeliveryRefused: it accepts reports, but refuses some of them. The status is False, and these are repeated.
 	ReasonDeliveryRefused = "DeliveryRefused"
+	// ReasonDecisionsNotReceived: it accepts what it is sent, but what users decide there does not arrive, as clicks in Slack. The status is False, and
+	// the connection is tried again.
+	ReasonDecisionsNotReceived = "DecisionsNotReceived"
 	// ReasonDeliveryNone: nothing was sent so far; the status is Unknown.
 	ReasonDeliveryNone = "DeliveryNone"
 )

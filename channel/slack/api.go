@@ -59,8 +59,21 @@ func (a *api) answer(ctx context.Context, user, thread, text string) error {
 	return explained(err)
 }
 
-// check that tokens, workspace and channel are good; the error is one line for the operator (KR-17-11).
+// check that tokens, workspace, channel and users are good; the error is one line for the operator (KR-17-11).
 func (a *api) check(ctx context.Context, c *Config) error {
+	if err := a.accepted(ctx, c); err != nil || len(c.Users) == 0 {
+		return err
+	}
+	for _, id := range sorted(c.Users) {
+		if u, err := a.client.GetUserInfoContext(ctx, id); isCode(err, "user_not_found") || err == nil && u.Deleted {
+			return fmt.Errorf("users: %s is no member of the workspace", id)
+		}
+	}
+	return nil
+}
+
+// accepted reports that Slack accepts the bot token, for the workspace and the channel.
+func (a *api) accepted(ctx context.Context, c *Config) error {
 	who, err := a.client.AuthTestContext(ctx)
 	switch {
 	case err != nil:
@@ -77,14 +90,6 @@ func (a *api) check(ctx context.Context, c *Config) error {
 		return fmt.Errorf("channel %s: it is archived", c.Channel)
 	case !in.IsMember:
 		return fmt.Errorf("channel %s: the app is not in it; invite it there by /invite", c.Channel)
-	}
-	if len(c.Users) == 0 {
-		return nil
-	}
-	for _, id := range sorted(c.Users) {
-		if u, err := a.client.GetUserInfoContext(ctx, id); isCode(err, "user_not_found") || err == nil && u.Deleted {
-			return fmt.Errorf("users: %s is no member of the workspace", id)
-		}
 	}
 	return nil
 }
@@ -108,6 +113,13 @@ func explained(err error) error {
 		return fmt.Errorf("%w: %s", err, hints[code.Err])
 	}
 	return err
+}
+
+// refusal counts an error that remains until the app or one of its tokens is changed, by that token.
+func refusal(token string, err error) {
+	if code := (slack.SlackErrorResponse{}); errors.As(err, &code) && hints[code.Err] != "" {
+		refusals.WithLabelValues(token, code.Err).Inc()
+	}
 }
 
 // isCode reports whether an error of Slack has one of some codes.

@@ -5,5 +5,6 @@ import "github.com/kausality-io/function-kausality/telemetry"
 var (
 	clicks    = telemetry.NewCounter("kausality_slack_clicks_total")
 	waiting   = telemetry.NewGauge("kausality_slack_clicks_waiting").WithLabelValues()
+	refusals  = telemetry.NewCounter("kausality_slack_refusals_total")
 	connected = telemetry.NewGauge("kausality_slack_connected").WithLabelValues()
 )

@@ -36,6 +36,11 @@ type poster struct {
 	now    func() time.Time
 	log    logr.Logger
 
+	// link is the connection that clicks come by.
+	link *link
+	// probed is when Slack was last tried without a message to send; zero for not by this process.
+	probed time.Time
+
 	records []*record
 	// delivered phases of changes, which the cache may not show yet.
 	delivered map[key]v1alpha1.DriftPhase
@@ -70,41 +75,68 @@ func (p *poster) round(ctx context.Context) error {
 	})
 	settle(p.records, drifts)
 	p.records = assign(p.records, due, p.now())
-	err := p.send(ctx, drifts)
+	tried, err := p.send(ctx, drifts)
+	if !tried && err == nil {
+		p.probe(ctx)
+	}
+	p.owes.Impeded(p.link.failure())
 	p.owes.Show(ctx, due)
 	return err
 }
 
-// send what differs from what was sent, at most perRound messages, and record in the Drifts what Slack shows.
-func (p *poster) send(ctx context.Context, drifts map[key]*v1alpha1.Drift) error {
+// probeEvery is how often Slack is tried while nothing is to be sent, so that a token which was revoked is known before a change is held.
+const probeEvery = time.Minute
+
+// probe whether Slack still accepts the app, where nothing was sent: now and then, and while it does not, as messages are tried (KR-17-11).
+func (p *poster) probe(ctx context.Context) {
+	now := p.now()
+	if now.Before(p.owes.Next()) || !p.owes.Failing() && now.Before(p.probed.Add(probeEvery)) {
+		return
+	}
+	p.probed = now
+	if err := p.api.accepted(ctx, p.render.config); err != nil {
+		p.failed(err)
+		return
+	}
+	p.owes.Reached()
+}
+
+// failed notes an error of Slack.
+func (p *poster) failed(err error) {
+	refusal("bot", err)
+	p.owes.Failed(err, retryAfter(err))
+	p.log.Info("cannot write to Slack; it is tried again", "error", err.Error())
+}
+
+// send what differs from what was sent, at most perRound messages, and record in the Drifts what Slack shows. tried is whether something was to be sent.
+func (p *poster) send(ctx context.Context, drifts map[key]*v1alpha1.Drift) (tried bool, err error) {
 	if p.now().Before(p.owes.Next()) {
-		return p.saveAll(ctx)
+		return true, p.saveAll(ctx)
 	}
 	left := perRound
 	for _, r := range p.records {
 		sent, err := p.sendRecord(ctx, r, drifts, &left)
 		if r.dirty {
 			if serr := p.store.save(ctx, r); serr != nil {
-				return serr
+				return true, serr
 			}
 		}
 		if errors.As(err, &storeError{}) {
-			return err
+			return true, err
 		}
 		if err != nil {
-			p.owes.Failed(err, retryAfter(err))
-			p.log.Info("cannot write to Slack; it is tried again", "error", err.Error())
-			return p.saveAll(ctx)
+			p.failed(err)
+			return true, p.saveAll(ctx)
 		}
 		if !sent {
 			break
 		}
 		if err := p.deliver(ctx, r, drifts); err != nil {
-			return err
+			return true, err
 		}
 		r.finished = r.over()
 	}
-	return p.retire(ctx)
+	return left < perRound, p.retire(ctx)
 }
 
 // saveAll records that have changed.

@@ -86,12 +86,13 @@ func newBench(t *testing.T, funcs interceptor.Funcs, drifts ...*v1alpha1.Drift) 
 func (b *bench) start() {
 	tokens := Tokens{Bot: slackfake.BotToken, App: slackfake.AppToken}
 	calls, kept := newAPI(tokens, b.config.Channel, b.server.URL+"/api/"), newStore(b.client, "kausality-system", tokens)
-	look := renderer{config: b.config, zone: time.UTC}
-	post := &poster{api: calls, store: kept, drifts: b.client, render: look, now: b.now, log: logr.Discard(),
+	look, up := renderer{config: b.config, zone: time.UTC}, &link{}
+	post := &poster{api: calls, store: kept, drifts: b.client, render: look, link: up, now: b.now, log: logr.Discard(),
 		owes: drift.NewChannel(b.client, Component, Receiver, nil, logr.Discard())}
 	work := &worker{api: calls, store: kept, poster: post, live: b.client, as: b.parents.as, now: b.now, log: logr.Discard(),
 		directory: &directory{config: b.config, lookup: calls.client.GetUserInfoContext, now: b.now}}
-	b.leader, b.socket = &leader{post, work, logr.Discard()}, &socket{api: calls, store: kept, render: look, now: b.now, log: logr.Discard()}
+	b.leader = &leader{post, work, logr.Discard()}
+	b.socket = &socket{api: calls, store: kept, render: look, link: up, pause: time.Millisecond, now: b.now, log: logr.Discard()}
 	require.NoError(b.t, b.leader.load(b.t.Context()))
 }
 

@@ -2,6 +2,7 @@ package slack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,6 +29,8 @@ type Options struct {
 	cluster.Process
 	Config *Config
 	Tokens Tokens
+	// Reread the tokens: others than those in use end the process.
+	Reread func() (Tokens, error)
 	// Namespace of the stored clicks.
 	Namespace string
 	// URL of the Web API, for tests; empty for Slack's.
@@ -61,17 +64,48 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("cannot create a client: %w", err)
 	}
 	calls, kept := newAPI(o.Tokens, o.Config.Channel, o.URL), newStore(live, o.Namespace, o.Tokens)
+	up := &link{}
 	look := renderer{config: o.Config, zone: o.Config.location()}
 	post := &poster{
-		api: calls, store: kept, drifts: mgr.GetClient(), render: look, now: clock.Now, log: o.Log,
+		api: calls, store: kept, drifts: mgr.GetClient(), render: look, link: up, now: clock.Now, log: o.Log,
 		owes: drift.NewChannel(live, Component, Receiver, mgr.GetEventRecorder(Component), o.Log),
 	}
 	work := &worker{api: calls, store: kept, poster: post, live: live, as: actors(o.Process.Config, mgr.GetRESTMapper()), now: clock.Now, log: o.Log,
 		directory: &directory{config: o.Config, lookup: calls.client.GetUserInfoContext, now: clock.Now}}
-	if err := cluster.AddAll(mgr, &socket{api: calls, store: kept, render: look, now: clock.Now, log: o.Log}, &leader{post, work, o.Log}); err != nil {
+	clicks := &socket{api: calls, store: kept, render: look, link: up, pause: reconnectAfter, now: clock.Now, log: o.Log}
+	if err := cluster.AddAll(mgr, clicks, &leader{post, work, o.Log}, &tokenWatch{o.Tokens, o.Reread, tokensEvery}); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// tokensEvery is how often the files of the tokens are read again.
+const tokensEvery = 10 * time.Second
+
+// tokenWatch ends the process once there are other tokens, as after one was revoked: the process that is started next uses them.
+type tokenWatch struct {
+	used  Tokens
+	read  func() (Tokens, error)
+	every time.Duration
+}
+
+// NeedLeaderElection is false.
+func (*tokenWatch) NeedLeaderElection() bool { return false }
+
+// Start compares the tokens until the context ends. Files that cannot be read are being written.
+func (w *tokenWatch) Start(ctx context.Context) error {
+	tick := time.NewTicker(w.every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if t, err := w.read(); err == nil && t != w.used {
+			return errors.New("the tokens have changed: start the process again, as Kubernetes does")
+		}
+	}
 }
 
 // leader works clicks off and keeps messages up to date.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -30,8 +31,31 @@ type socket struct {
 	api    *api
 	store  *store
 	render renderer
-	now    func() time.Time
-	log    logr.Logger
+	link   *link
+	// pause before a connection that has ended is made again.
+	pause time.Duration
+	now   func() time.Time
+	log   logr.Logger
+}
+
+// link is what is known of the connection of this replica. It is safe for concurrent use.
+type link struct {
+	mu  sync.Mutex
+	err error
+}
+
+// set why there is no connection; nil where there is one.
+func (l *link) set(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err = err
+}
+
+// failure is why there is no connection; nil where there is one, or is about to be.
+func (l *link) failure() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
 }
 
 // NeedLeaderElection is false: Slack sends each event to one of the connections.
@@ -52,19 +76,16 @@ func (s *socket) once(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	s.log.Info("the connection to Slack has ended; it is made again", "error", errorText(err))
+	if err == nil {
+		err = errors.New("the connection has ended")
+	}
+	refusal("app", err)
+	s.link.set(explained(err))
+	s.log.Info("the connection to Slack has ended; it is made again", "error", explained(err).Error())
 	select {
 	case <-ctx.Done():
-	case <-time.After(reconnectAfter):
+	case <-time.After(s.pause):
 	}
-}
-
-// errorText of an error; empty for none.
-func errorText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return explained(err).Error()
 }
 
 // connection to Slack until it cannot be made soon.
@@ -94,7 +115,7 @@ func (s *socket) event(ctx context.Context, client *socketmode.Client, e socketm
 	switch data := e.Data.(type) {
 	case *slack.ConnectionErrorEvent:
 		connected.Set(0)
-		if data.Backoff > reconnectAfter {
+		if data.Backoff > reconnectAfter || isPermanent(data.ErrorObj) {
 			stop(data.ErrorObj)
 		}
 	case slack.InteractionCallback:
@@ -103,6 +124,7 @@ func (s *socket) event(ctx context.Context, client *socketmode.Client, e socketm
 		switch {
 		case e.Type == socketmode.EventTypeConnected:
 			connected.Set(1)
+			s.link.set(nil)
 		case e.Request != nil: // of a kind that this app does not use
 			_ = client.Ack(*e.Request)
 		}

@@ -30,7 +30,8 @@ func notifySlackCommand() *cobra.Command {
 				return usageError{err}
 			}
 			return p.run(cmd.Context(), "slack", func(ctx context.Context) error {
-				return slack.Run(ctx, slack.Options{Process: p.Process, Config: c, Tokens: t, Namespace: namespace, URL: api})
+				return slack.Run(ctx, slack.Options{Process: p.Process, Config: c, Tokens: t, Namespace: namespace, URL: api,
+					Reread: func() (slack.Tokens, error) { return slack.ReadTokens(bot, app) }})
 			})
 		},
 	}

@@ -109,7 +109,7 @@ func TestReasons(t *testing.T) {
 	conditions := slices.Concat(words(t, "api/v1alpha1/kausality.go", constants("", "KausalityReason")),
 		words(t, "api/v1alpha1/policy_types.go", constants("", "ReasonCompile")),
 		words(t, "api/v1alpha1/policy_types.go", constants("", "ReasonEffective")), words(t, "api/v1alpha1/policy_types.go", constants("", "ReasonWithout")),
-		words(t, "api/v1alpha1/driftreceiver_types.go", constants("", "ReasonDeliver")),
+		words(t, "api/v1alpha1/driftreceiver_types.go", constants("", "Reason")),
 		words(t, "api/v1alpha1/conditions.go", constants("", "ConditionReason")))
 	for name, tc := range map[string]struct {
 		section string
