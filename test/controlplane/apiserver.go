@@ -42,7 +42,17 @@ func (c *ControlPlane) apiServerCommand() (*exec.Cmd, error) {
 		QPS:             -1, // No limit.
 	}
 
-	args := []string{
+	args := c.apiServerArgs(port)
+	if c.opts.AuditLog {
+		args = append(args, "--audit-policy-file="+c.pki(fileAudit), "--audit-log-path="+c.AuditLog())
+	}
+
+	return exec.Command(c.paths[parts.KubeAPIServer], args...), nil
+}
+
+// apiServerArgs are the flags of an API server on the port, but for the audit log.
+func (c *ControlPlane) apiServerArgs(port int) []string {
+	return []string{
 		"--etcd-servers=" + c.etcdURL,
 		"--bind-address=127.0.0.1",
 		fmt.Sprintf("--secure-port=%d", port),
@@ -59,17 +69,36 @@ func (c *ControlPlane) apiServerCommand() (*exec.Cmd, error) {
 		"--authorization-mode=RBAC",
 		"--admission-control-config-file=" + c.pki(fileAdmission),
 	}
+}
 
-	if c.opts.AuditLog {
-		args = append(args, "--audit-policy-file="+c.pki(fileAudit), "--audit-log-path="+c.AuditLog())
+// SecondAPIServer runs another API server on the same etcd, with further flags and without an audit log, until ctx ends. Its users and
+// their tokens are those of the first. It returns the URL once it is ready.
+func (c *ControlPlane) SecondAPIServer(ctx context.Context, name string, flags ...string) (url string, err error) {
+	port, err := FreePort()
+	if err != nil {
+		return "", err
 	}
 
-	return exec.Command(c.paths[parts.KubeAPIServer], args...), nil
+	cmd := exec.Command(c.paths[parts.KubeAPIServer], append(c.apiServerArgs(port), flags...)...)
+	cmd.Env = collectingLess(cmd.Environ())
+
+	p, err := c.Run(ctx, name, cmd)
+	if err != nil {
+		return "", err
+	}
+
+	cfg := c.quiet()
+	cfg.Host = fmt.Sprintf("https://127.0.0.1:%d", port)
+
+	return cfg.Host, p.await(ctx, func(ctx context.Context) error { return readyz(ctx, cfg) }, time.Minute)
 }
 
 // apiServerReady reads /readyz, which includes the bootstrap of RBAC.
-func (c *ControlPlane) apiServerReady(ctx context.Context) error {
-	cs, err := kubernetes.NewForConfig(c.quiet())
+func (c *ControlPlane) apiServerReady(ctx context.Context) error { return readyz(ctx, c.quiet()) }
+
+// readyz returns an error unless the API server is ready.
+func readyz(ctx context.Context, cfg *rest.Config) error {
+	cs, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return fmt.Errorf("cannot make a client: %w", err)
 	}
