@@ -30,11 +30,13 @@ const (
 	anna, eve                                        = "anna@example.com", "eve@example.com"
 )
 
-// slackBench is two replicas of kausality notify slack with a fake Slack.
+// slackBench is replicas of kausality notify slack with a fake Slack.
 type slackBench struct {
 	*fixture
 	slack    slackfake.Driver
 	replicas []*controlplane.Process
+	// kubeconfig of the replicas, their directory with the tokens, and the metrics of the last of them.
+	kubeconfig, dir, metrics string
 }
 
 // TestSlack covers KR-17-03, KR-17-06, KR-17-08 and KR-17-09 on a real API server with the real webhook: two users vote by clicks, the second
@@ -81,11 +83,24 @@ func TestSlack(t *testing.T) {
 	slices.Sort(by)
 	assert.Equal(t, []string{anna + " via slack", hans + " via slack"}, by)
 	assert.Equal(t, 1, b.posts(), "one message, changed in place")
-	s.awaitSlackReceiver()
+	s.awaitSlackReceiver("True", "Delivered", "")
 }
 
 // startSlack with the rights that it prints for its configuration, and wait until both replicas are connected.
 func startSlack(t *testing.T, s *fixture) *slackBench {
+	t.Helper()
+	b := newSlackBench(t, s)
+	config := b.config(fmt.Sprintf("users: {%s: {user: %s}, %s: {user: %s}, %s: {user: %s}}", memberHans, hans, memberAnna, anna, memberEve, eve))
+	b.grant(config)
+	for _, user := range []string{hans, anna} {
+		b.mayPatch(user)
+	}
+	b.run(config, 2, "")
+	return b
+}
+
+// newSlackBench has a fake Slack with members, and no replica.
+func newSlackBench(t *testing.T, s *fixture) *slackBench {
 	t.Helper()
 	port, err := controlplane.FreePort()
 	require.NoError(t, err)
@@ -100,35 +115,64 @@ func startSlack(t *testing.T, s *fixture) *slackBench {
 	for _, m := range []string{memberHans, memberAnna, memberEve} {
 		require.NoError(t, b.slack.AddUser(map[string]any{"id": m, "team_id": slackfake.Team}))
 	}
-	dir := t.TempDir()
-	config := fmt.Sprintf("channel: %s\nworkspace: %s\nclusterName: test\nusers: {%s: {user: %s}, %s: {user: %s}, %s: {user: %s}}\n",
-		slackfake.Channel, slackfake.Team, memberHans, hans, memberAnna, anna, memberEve, eve)
-	for name, text := range map[string]string{"config.yaml": config, "bot": slackfake.BotToken, "app": slackfake.AppToken} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
-	b.grant(filepath.Join(dir, "config.yaml"))
-	kubeconfig, err := the.ServiceAccountKubeconfig(t.Context(), home, "kausality-slack",
-		rbacv1.PolicyRule{APIGroups: []string{"kausality.io"}, Resources: []string{"drifts"}, Verbs: []string{"get"}})
-	require.NoError(t, err)
-	for i := range 2 {
-		p, err := the.Run(context.Background(), fmt.Sprintf("notifier-%d", i), exec.Command(the.kausality, "notify", "slack",
-			"--kubeconfig="+kubeconfig, "--leader-elect", "--config-file="+filepath.Join(dir, "config.yaml"),
-			"--bot-token-file="+filepath.Join(dir, "bot"), "--app-token-file="+filepath.Join(dir, "app"), "--slack-api-url=http://"+address+"/api/"))
-		require.NoError(t, err)
-		t.Cleanup(p.Stop)
-		b.replicas = append(b.replicas, p)
-	}
-	wait.For(t, "both replicas to be connected", wait.Patience, func(context.Context) error {
-		state, err := b.slack.State()
-		if err == nil && state.Sockets < 2 {
-			err = errors.Join(fmt.Errorf("%d connections", state.Sockets), b.replicas[0].Err(), b.replicas[1].Err())
-		}
-		return err
-	})
 	return b
 }
 
-// grant the process what it prints, and its users their own rights.
+// config is a file with a configuration: the channel, and what else it is to have.
+func (b *slackBench) config(fields string) string {
+	b.t.Helper()
+	file := filepath.Join(b.t.TempDir(), "config.yaml")
+	text := fmt.Sprintf("channel: %s\nworkspace: %s\nclusterName: test\n%s\n", slackfake.Channel, slackfake.Team, fields)
+	require.NoError(b.t, os.WriteFile(file, []byte(text), 0o600))
+	return file
+}
+
+// run replicas as their ServiceAccount, and wait until they are connected. server is the URL of the API server, empty for the first.
+func (b *slackBench) run(config string, replicas int, server string) {
+	b.t.Helper()
+	b.dir = b.t.TempDir()
+	kubeconfig, err := the.ServiceAccountKubeconfig(b.t.Context(), home, "kausality-slack",
+		rbacv1.PolicyRule{APIGroups: []string{"kausality.io"}, Resources: []string{"drifts"}, Verbs: []string{"get"}})
+	require.NoError(b.t, err)
+	raw, err := os.ReadFile(kubeconfig)
+	require.NoError(b.t, err)
+	if server != "" {
+		raw = []byte(strings.ReplaceAll(string(raw), the.Config().Host, server))
+	}
+	b.kubeconfig = filepath.Join(b.dir, "kubeconfig")
+	for file, text := range map[string]string{"kubeconfig": string(raw), "bot": slackfake.BotToken, "app": slackfake.AppToken} {
+		require.NoError(b.t, os.WriteFile(filepath.Join(b.dir, file), []byte(text), 0o600))
+	}
+	for _, p := range b.replicas {
+		p.Stop()
+	}
+	b.replicas = nil
+	for i := range replicas {
+		port, err := controlplane.FreePort()
+		require.NoError(b.t, err)
+		address := fmt.Sprintf("127.0.0.1:%d", port)
+		b.metrics = "http://" + address + "/metrics"
+		p, err := the.Run(context.Background(), fmt.Sprintf("notifier-%d", i), exec.Command(the.kausality, "notify", "slack",
+			"--kubeconfig="+b.kubeconfig, fmt.Sprintf("--leader-elect=%t", replicas > 1), "--config-file="+config,
+			"--bot-token-file="+filepath.Join(b.dir, "bot"), "--app-token-file="+filepath.Join(b.dir, "app"), "--slack-api-url="+b.slack.URL+"/api/",
+			"--metrics-bind-address="+address))
+		require.NoError(b.t, err)
+		b.t.Cleanup(p.Stop)
+		b.replicas = append(b.replicas, p)
+	}
+	wait.For(b.t, "all replicas to be connected", wait.Patience, func(context.Context) error {
+		state, err := b.slack.State()
+		if err == nil && state.Sockets != replicas {
+			err = fmt.Errorf("%d connections", state.Sockets)
+			for _, p := range b.replicas {
+				err = errors.Join(err, p.Err())
+			}
+		}
+		return err
+	})
+}
+
+// grant the process what it prints for a configuration.
 func (b *slackBench) grant(config string) {
 	b.t.Helper()
 	out, err := exec.CommandContext(b.t.Context(), the.kausality, "notify", "slack", "--config-file="+config, "--print-roles").Output()
@@ -142,12 +186,15 @@ func (b *slackBench) grant(config string) {
 		all = append(all, o)
 	}
 	require.NoError(b.t, a.Objects(b.t.Context(), all...))
-	for _, user := range []string{hans, anna} {
-		require.NoError(b.t, the.Grant(b.t.Context(), user,
-			rbacv1.PolicyRule{APIGroups: []string{b.name + groupSuffix}, Resources: []string{"apps"}, Verbs: []string{"get", "patch"}},
-			rbacv1.PolicyRule{APIGroups: []string{b.name + groupSuffix}, Resources: []string{"*"}, Verbs: []string{"get", "list"}},
-			rbacv1.PolicyRule{APIGroups: []string{"kausality.io", "admissionregistration.k8s.io", ""}, Resources: []string{"*"}, Verbs: []string{"get", "list"}}))
-	}
+}
+
+// mayPatch grants a user to write parents, and to read.
+func (b *slackBench) mayPatch(user string) {
+	b.t.Helper()
+	require.NoError(b.t, the.Grant(b.t.Context(), user,
+		rbacv1.PolicyRule{APIGroups: []string{b.name + groupSuffix}, Resources: []string{"apps"}, Verbs: []string{"get", "patch"}},
+		rbacv1.PolicyRule{APIGroups: []string{b.name + groupSuffix}, Resources: []string{"*"}, Verbs: []string{"get", "list"}},
+		rbacv1.PolicyRule{APIGroups: []string{"kausality.io", "admissionregistration.k8s.io", ""}, Resources: []string{"*"}, Verbs: []string{"get", "list"}}))
 }
 
 // message with buttons for a difference, once it has a text.
@@ -183,21 +230,24 @@ func (b *slackBench) click(member string, m *slackfake.Message) {
 func (b *slackBench) answered(member, text string) {
 	b.t.Helper()
 	wait.For(b.t, "an answer for "+member, wait.Patience, func(context.Context) error {
-		state, err := b.slack.State()
-		if err != nil {
-			return err
-		}
-		var have []string
-		for _, m := range state.Messages {
-			if m.Ephemeral == member {
-				have = append(have, m.Blocks)
-			}
-		}
-		if !strings.Contains(strings.Join(have, "\n"), text) {
+		if have := b.answers(member); !strings.Contains(strings.Join(have, "\n"), text) {
 			return fmt.Errorf("the answers are %q", have)
 		}
 		return nil
 	})
+}
+
+// answers that only a member sees.
+func (b *slackBench) answers(member string) (out []string) {
+	b.t.Helper()
+	state, err := b.slack.State()
+	require.NoError(b.t, err)
+	for _, m := range state.Messages {
+		if m.Ephemeral == member {
+			out = append(out, m.Blocks)
+		}
+	}
+	return out
 }
 
 // posts to all.
@@ -213,14 +263,22 @@ func (b *slackBench) posts() (n int) {
 	return n
 }
 
-// awaitSlackReceiver until the DriftReceiver shows that Slack accepts messages.
-func (s *fixture) awaitSlackReceiver() {
+// awaitSlackReceiver until the condition of the DriftReceiver has a status and a reason, and its message a text.
+func (s *fixture) awaitSlackReceiver(status, reason, text string) {
 	s.t.Helper()
-	wait.For(s.t, "the DriftReceiver", wait.Patience, func(ctx context.Context) error {
+	wait.For(s.t, "the DriftReceiver to be "+status+" with "+reason, 2*wait.Patience, func(ctx context.Context) error {
 		o, err := s.hans.Resource(driftReceivers).Get(ctx, "kausality-slack-slack", metav1.GetOptions{})
-		if err == nil && !strings.Contains(fmt.Sprint(field(o, "conditions")), "Delivered") {
-			err = fmt.Errorf("it has %v", o.Object["status"])
+		if err != nil {
+			return err
 		}
-		return err
+		all, _, err := unstructured.NestedSlice(o.Object, "status", "conditions")
+		if err != nil || len(all) != 1 {
+			return fmt.Errorf("the conditions are %v: %w", all, err)
+		}
+		c, _ := all[0].(map[string]any)
+		if c["status"] != status || c["reason"] != reason || !strings.Contains(fmt.Sprint(c["message"]), text) {
+			return fmt.Errorf("it is %v", c)
+		}
+		return nil
 	})
 }
