@@ -119,6 +119,12 @@ var synopses = map[string][]exemption{
 		{"approve ID --break-glass REASON", "test/kubectl/votes_test.go", `the.pipe(t, "approve", id, "--break-glass", "the disk is full")`},
 		{"withdraw ID", "test/kubectl/votes_test.go", `the.pipe(t, "withdraw", id)`},
 	},
+	"docs/slack.md": {
+		{"notify slack --print-roles", "test/e2e/story/slack.go", `"notify", "slack", config, "--print-roles"`},
+		{"notify slack with these roles and tokens", "test/e2e/story/slack.go", `"notify", "slack", "--kubeconfig="+kubeconfig`},
+		{"kubectl get driftreceivers -o wide", "test/operations/pages_test.go", `{command: "kubectl get driftreceivers -o wide"}`},
+	},
+	"docs/design/0012-slack.md": {{"notify slack --print-roles", "test/e2e/story/slack.go", `"notify", "slack", config, "--print-roles"`}},
 	"docs/history.md": {
 		{"the screen", "cli/history_test.go", "func TestHistory("},
 		{"the server", "test/history/server_test.go", "func TestServer("},
