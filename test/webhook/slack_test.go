@@ -64,7 +64,9 @@ func TestSlack(t *testing.T) {
 	b.click(memberHans, m)
 	b.answered(memberHans, "approved by "+hans)
 	require.True(t, refused(s.count(s.ctrl, "part", 5), "Drift"), "one vote is not enough")
+	first := m.TS
 	m = b.message(id, "1 of 2 approvals")
+	assert.Equal(t, first, m.TS, "the message is changed in place")
 
 	b.replicas[0].Stop()
 	b.click(memberAnna, m)
@@ -82,7 +84,6 @@ func TestSlack(t *testing.T) {
 	}
 	slices.Sort(by)
 	assert.Equal(t, []string{anna + " via slack", hans + " via slack"}, by)
-	assert.Equal(t, 1, b.posts(), "one message, changed in place")
 	s.awaitSlackReceiver("True", "Delivered", "")
 }
 
@@ -248,19 +249,6 @@ func (b *slackBench) answers(member string) (out []string) {
 		}
 	}
 	return out
-}
-
-// posts to all.
-func (b *slackBench) posts() (n int) {
-	b.t.Helper()
-	state, err := b.slack.State()
-	require.NoError(b.t, err)
-	for _, m := range state.Messages {
-		if m.Ephemeral == "" {
-			n++
-		}
-	}
-	return n
 }
 
 // awaitSlackReceiver until the condition of the DriftReceiver has a status and a reason, and its message a text.
