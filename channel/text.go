@@ -3,6 +3,7 @@ package channel
 import (
 	"fmt"
 	"strings"
+	"unicode"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -88,6 +89,22 @@ func Clip(s string) string {
 		}
 	}
 	return s
+}
+
+// Printable is a text without characters that are not shown or change how others are: control characters become spaces but for line feeds, and
+// marks of direction and zero-width characters are left out. Invalid UTF-8 becomes U+FFFD.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n':
+			return r
+		case unicode.IsControl(r), r == '\u2028', r == '\u2029':
+			return ' '
+		case unicode.Is(unicode.Cf, r), r == '\u115f', r == '\u1160', r == '\u3164':
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\ufffd"))
 }
 
 // ApproveCommand of Drifts in one namespace; an empty one is for

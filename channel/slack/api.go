@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/slack-go/slack"
+
+	"github.com/kausality-io/function-kausality/channel"
 )
 
 // callTimeout of one call of Slack.
@@ -54,7 +56,7 @@ func (a *api) update(ctx context.Context, ts string, m message) error {
 
 // answer a user where only they see it.
 func (a *api) answer(ctx context.Context, user, thread, text string) error {
-	m := message{text: fallback(text), blocks: []slack.Block{richText(literal(cut(printable(text), maxCode), false))}}
+	m := message{text: fallback(text), blocks: []slack.Block{richText(literal(cut(channel.Printable(text), maxCode), false))}}
 	_, err := a.client.PostEphemeralContext(ctx, a.channel, user, m.options(thread)...)
 	return explained(err)
 }

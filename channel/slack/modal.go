@@ -43,7 +43,7 @@ func (s *socket) rejection(ctx context.Context, in slack.InteractionCallback) (f
 	c := click{Team: teamOf(in), User: in.User.ID, Action: channel.ActionReject, Reference: about.Reference, Thread: about.Thread,
 		At: s.now().UTC(), Event: in.View.ID}
 	if in.View.State != nil {
-		c.Reason = cut(strings.TrimSpace(printable(in.View.State.Values[reasonInput][reasonInput].Value)), maxReason)
+		c.Reason = cut(strings.TrimSpace(channel.Printable(in.View.State.Values[reasonInput][reasonInput].Value)), maxReason)
 	}
 	if c.Reason == "" {
 		return "A reason is required."

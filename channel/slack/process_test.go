@@ -23,6 +23,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
+	act "github.com/kausality-io/function-kausality/channel/actor"
 	"github.com/kausality-io/function-kausality/channel/slack/slackfake"
 	"github.com/kausality-io/function-kausality/drift"
 )
@@ -248,7 +249,7 @@ func (p *parentActor) Write(_ context.Context, d *v1alpha1.Drift, do channel.Dec
 	for _, w := range do.Writes {
 		next, err := w.Edit(have)
 		if err != nil {
-			return "", &refusedError{err}
+			return "", &act.RefusedError{Err: err}
 		}
 		if next == nil {
 			delete(have, w.Key)

@@ -2,27 +2,12 @@ package slack
 
 import (
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/slack-go/slack"
-)
 
-// printable is a text without characters that are not shown or change how others are: control characters become spaces but for line feeds, and
-// marks of direction and zero-width characters are left out. Invalid UTF-8 becomes U+FFFD.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n':
-			return r
-		case unicode.IsControl(r), r == '\u2028', r == '\u2029':
-			return ' '
-		case unicode.Is(unicode.Cf, r), r == '\u115f', r == '\u1160', r == '\u3164':
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\ufffd"))
-}
+	"github.com/kausality-io/function-kausality/channel"
+)
 
 // cut a text to a number of characters as Slack counts them, which is in UTF-16.
 func cut(s string, limit int) string {
@@ -59,7 +44,7 @@ func oneLine(s string, limit int) string {
 	if most := 16 * limit; len(s) > most {
 		s = s[:most] + "…"
 	}
-	return cut(strings.Join(strings.Fields(printable(s)), " "), limit)
+	return cut(strings.Join(strings.Fields(channel.Printable(s)), " "), limit)
 }
 
 // escaper of what Slack interprets in texts of messages.

@@ -17,6 +17,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
+	act "github.com/kausality-io/function-kausality/channel/actor"
 )
 
 // answerFor is how long an answer that Slack does not accept is tried.
@@ -238,11 +239,8 @@ func (w *worker) failed(d *v1alpha1.Drift, p Person, err error) (answer, result 
 	case kerrors.IsForbidden(err):
 		return fmt.Sprintf("Nothing was done: %s may not do that. It takes the verbs get and patch on the object of the change (%s), and where approver RBAC is on "+
 			"the verb approve on its subresource approval. The cluster answers: %s", p.User, channel.Describe(d.Spec.Parent), err.Error()), resultRefused, nil
-	case kerrors.IsInvalid(err), kerrors.IsBadRequest(err), kerrors.IsNotFound(err), errors.As(err, new(*refusedError)):
+	case kerrors.IsInvalid(err), kerrors.IsBadRequest(err), kerrors.IsNotFound(err), errors.As(err, new(*act.RefusedError)):
 		return "Nothing was done: " + err.Error(), resultRefused, nil
 	}
 	return "", "", &laterError{err}
 }
-
-// refusedError is an error of the decision itself, which the user is answered.
-type refusedError struct{ error }
