@@ -30,6 +30,9 @@ const (
 	ActionReject Action = "reject"
 	// ActionWithdraw withdraws the user's own approval, else the rejections of the object.
 	ActionWithdraw Action = "withdraw"
+	// ActionFreeze refuses all changes below an object, and ActionUnfreeze ends that.
+	ActionFreeze   Action = "freeze"
+	ActionUnfreeze Action = "unfreeze"
 	// ActionSnooze silences notifications about what is below the parent, until a time.
 	ActionSnooze Action = "snooze"
 	// ActionOpen shows more of it, and decides nothing.
@@ -54,6 +57,22 @@ func ActionsOf(d *v1alpha1.Drift, s Ruling) (out []Action) {
 	return append(out, ActionOpen)
 }
 
+// ActionsOpened are those of a change whose whole difference is shown, and what it deletes or replaces: that may be approved there, but for a plan,
+// which is not shown (KR-17-02).
+func ActionsOpened(d *v1alpha1.Drift, s Ruling) []Action {
+	out := slices.DeleteFunc(ActionsOf(d, s), func(a Action) bool { return a == ActionOpen })
+	if Open(d) && s.Rejected == nil && Destroys(d) && approvable(d, true) {
+		out = append([]Action{ActionApprove}, out...)
+	}
+	return out
+}
+
+// approvable reports whether a change can be approved, opened or not.
+func approvable(d *v1alpha1.Drift, opened bool) bool {
+	plan := slices.ContainsFunc(d.Spec.Difference, func(f v1alpha1.FieldDifference) bool { return strings.Contains(f.Path, pathPlan) })
+	return d.Spec.SuggestedApproval != "" && (!Destroys(d) || opened && !plan)
+}
+
 // Destroys reports whether a change deletes or replaces the object or what is behind it, or may: a plan of Terraform is known by its name alone.
 func Destroys(d *v1alpha1.Drift) bool {
 	switch {
@@ -68,7 +87,10 @@ func Destroys(d *v1alpha1.Drift) bool {
 }
 
 // replacing are parts of the paths of fields that name the external resource of an object, or what a plan does.
-var replacing = []string{"crossplane.io/external-name", "providerConfigRef", "status.plan.pending"}
+var replacing = []string{"crossplane.io/external-name", "providerConfigRef", pathPlan}
+
+// pathPlan is the field with the name of a plan of Terraform.
+const pathPlan = "status.plan.pending"
 
 // Click is an action of a user about a change as it was shown.
 type Click struct {
@@ -78,6 +100,10 @@ type Click struct {
 	// Reason of a rejection; Until is the end of a snooze.
 	Reason string
 	Until  time.Time
+	// Opened: the whole difference was shown, and the user confirmed what it deletes or replaces.
+	Opened bool
+	// At is when, which a freeze records.
+	At time.Time
 }
 
 // Fingerprint of a change as it is shown: of its occurrence and its whole difference, 16 hex digits.
@@ -135,7 +161,7 @@ func Decide(c Click, now *v1alpha1.Drift, holder map[string]string, user string)
 	write := func(key string, edit annotate.Edit) { out.Writes = append(out.Writes, Write{Key: key, Edit: edit}) }
 	switch c.Action {
 	case ActionApprove:
-		if Destroys(now) || now.Spec.SuggestedApproval == "" {
+		if !approvable(now, c.Opened) {
 			return Decision{}, RefusedNotOffered
 		}
 		key := annotate.ApproveKey(now.Name)

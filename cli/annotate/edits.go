@@ -2,6 +2,7 @@ package annotate
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -42,6 +43,19 @@ func Unless(met func(annotations map[string]string) bool, key string, edit Edit)
 	return func(annotations map[string]string) (*string, error) {
 		if met(annotations) {
 			return stored(annotations, key), nil
+		}
+		return edit(annotations)
+	}
+}
+
+// ErrOther is the error of Only.
+var ErrOther = errors.New("it has changed since it was shown, and nothing was written; look at it again")
+
+// Only is an edit that is an error where a condition is not met when it is written.
+func Only(met func(annotations map[string]string) bool, edit Edit) Edit {
+	return func(annotations map[string]string) (*string, error) {
+		if !met(annotations) {
+			return nil, ErrOther
 		}
 		return edit(annotations)
 	}
