@@ -25,8 +25,8 @@ type pendingCommand struct {
 	limit    int
 	summary  bool
 	exitCode bool
-	// rulings of changes by namespace and name, where something was decided about them; nil where that is not read.
-	rulings map[string]channel.Ruling
+	// rulings of changes; nil where that is not read.
+	rulings func(*v1alpha1.Drift) channel.Ruling
 }
 
 // newPendingCommand is `kubectl kausality pending`. It reads Drifts, and what the
@@ -111,13 +111,8 @@ func (c *pendingCommand) read(ctx context.Context, list []v1alpha1.Drift) error 
 		return err
 	}
 	all := i.Rulings()
-	c.rulings = map[string]channel.Ruling{}
-	for n := range list {
-		s, err := all.Of(ctx, &list[n])
-		if err != nil {
-			return err
-		}
-		c.rulings[list[n].Namespace+"/"+list[n].Name] = s
+	if c.rulings, err = all.OfAll(ctx, list); err != nil {
+		return err
 	}
 	for _, err := range all.Unread {
 		fmt.Fprintf(c.ErrOut, "Not read: %v. Whether changes below it are rejected, frozen or snoozed is unknown.\n", err)
@@ -127,7 +122,10 @@ func (c *pendingCommand) read(ctx context.Context, list []v1alpha1.Drift) error 
 
 // ruling of a change.
 func (c *pendingCommand) ruling(d *v1alpha1.Drift) channel.Ruling {
-	return c.rulings[d.Namespace+"/"+d.Name]
+	if c.rulings == nil {
+		return channel.Ruling{}
+	}
+	return c.rulings(d)
 }
 
 // print Drifts.

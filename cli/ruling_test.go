@@ -23,7 +23,8 @@ import (
 func pendingOf(t *testing.T, list []v1alpha1.Drift, rulings map[string]channel.Ruling, s scope) string {
 	t.Helper()
 	streams, _, out, errOut := genericiooptions.NewTestIOStreams()
-	c := pendingCommand{session: &session{IOStreams: streams}, limit: defaultListed, rulings: rulings}
+	of := func(d *v1alpha1.Drift) channel.Ruling { return rulings[d.Namespace+"/"+d.Name] }
+	c := pendingCommand{session: &session{IOStreams: streams}, limit: defaultListed, rulings: of}
 	c.view.now = func() time.Time { return day.Add(time.Hour) }
 	require.NoError(t, c.print(list, s))
 	return out.String() + errOut.String()

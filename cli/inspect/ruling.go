@@ -49,6 +49,19 @@ func (s *Rulings) Of(ctx context.Context, d *v1alpha1.Drift) (out channel.Ruling
 	return out, err
 }
 
+// OfAll changes of a list (KR-12-30).
+func (s *Rulings) OfAll(ctx context.Context, list []v1alpha1.Drift) (func(*v1alpha1.Drift) channel.Ruling, error) {
+	known := map[string]channel.Ruling{}
+	for n := range list {
+		one, err := s.Of(ctx, &list[n])
+		if err != nil {
+			return nil, err
+		}
+		known[list[n].Namespace+"/"+list[n].Name] = one
+	}
+	return func(d *v1alpha1.Drift) channel.Ruling { return known[d.Namespace+"/"+d.Name] }, nil
+}
+
 // parent of a change; nil where there is none, or it is unknown.
 func (s *Rulings) parent(ctx context.Context, ref parent.Ref) (*parent.State, error) {
 	if have, ok := s.parents[ref]; ok || ref.Name == "" || len(s.parents) >= maxRulings {
