@@ -28,12 +28,12 @@ func TestCommonFlags(t *testing.T) {
 	writing := []string{"approve", "withdraw", "reject", "freeze", "unfreeze", "snooze", "ungate"}
 	uncompleted := []string{"version", "coverage", "approvals", "approvers", "emergency", "preview"} // no arguments, or a file, which the shell completes
 	all := commands(t)
-	if len(all) != 19 {
+	if len(all) != 20 {
 		t.Errorf("there are %d commands", len(all))
 	}
 	for _, c := range all {
-		if c.HasSubCommands() {
-			continue // rollout, whose commands are about one object that is named, and policy, which reads files
+		if c.HasSubCommands() || c.Name() == "ui" {
+			continue // rollout, whose commands are about one object that is named, policy, which reads files, and ui, which prints a URL
 		}
 		o := c.Flags().Lookup("output")
 		if o == nil || o.Shorthand != "o" || !slices.Contains(choice.Of(o), "json") || !slices.Contains(choice.Of(o), "yaml") {
@@ -137,6 +137,8 @@ func TestUsageErrors(t *testing.T) {
 		"ExplainNoFile":     {args: "explain x/y --patch=@/nowhere", want: "--patch: cannot read it"},
 		"PreviewNoFile":     {args: "preview", want: "name the file of a Composition"},
 		"PreviewAll":        {args: "preview c.yaml a -A", want: "-A selects all composites"},
+		"UIPort":            {args: "ui --port=70000", want: "--port must be from 0 to 65535"},
+		"UIArguments":       {args: "ui x", want: `unexpected argument "x"`},
 		"CoverageArguments": {args: "coverage x", want: `unexpected argument "x"`},
 	}
 	for name, tc := range cases {

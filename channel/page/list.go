@@ -1,0 +1,163 @@
+package page
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
+)
+
+const (
+	// maxCauses and maxChanges of one page.
+	maxCauses  = 40
+	maxChanges = 100
+	// maxBehind of what no approval lets pass, and maxNotes, that are listed.
+	maxBehind = 10
+	maxNotes  = 5
+	// Lines of one cause on the first page, which bound its size (KR-17-15): of authors, of fields, and of what is decided or missing.
+	maxAuthors = 2
+	maxFields  = 2
+	maxDecided = 3
+)
+
+// paging of a list.
+type paging struct {
+	// From and To are the numbers of the first and the last, Of is how many there are.
+	From, To, Of int
+	// Before and After are links; empty for none.
+	Before, After string
+}
+
+// pageOf a list of n, by the parameter from of a query. link is the page that begins with a number.
+func pageOf(r *http.Request, n, size int, link func(from string) string) (p paging, from, to int) {
+	from, err := strconv.Atoi(r.URL.Query().Get("from"))
+	if err != nil || from < 0 || from >= n {
+		from = 0
+	}
+	to = min(from+size, n)
+	p = paging{From: from + 1, To: to, Of: n}
+	if from > 0 {
+		p.Before = link(strconv.Itoa(max(from-size, 0)))
+	}
+	if to < n {
+		p.After = link(strconv.Itoa(to))
+	}
+	return p, from, to
+}
+
+// lists are the pages with what waits.
+type lists struct{ *Page }
+
+// overviewData of the first page.
+type overviewData struct {
+	Changes string
+	Cards   []cardData
+	Paging  paging
+	Behind  []behindData
+	More    int
+	Notes   []string
+	// At is when it was read; Away is why it could not be read again, empty where it is fresh.
+	At   metav1.Time
+	Away string
+}
+
+// cardData of a cause.
+type cardData struct {
+	*channel.Card
+	Href    string
+	Authors []string
+	Missing []string
+	Some    []string
+}
+
+// behindData of a change that no approval lets pass.
+type behindData struct{ Reason, Text, Parent, Href string }
+
+// overview is the first page: what waits, by cause (KR-17-12).
+func (p lists) overview(ctx context.Context, q *query) (*answer, error) {
+	s, err := p.reader.pending(ctx)
+	if s == nil {
+		return nil, err
+	}
+	data := &overviewData{Changes: channel.Plural(s.total, "change") + " of " + channel.Plural(len(s.cards), "cause"), At: metav1.NewTime(s.at)}
+	if err != nil {
+		data.Away = channel.Clip(err.Error())
+	}
+	paged, from, to := pageOf(q.Request, len(s.cards), maxCauses, func(from string) string { return p.href("/", "from", from) })
+	data.Paging = paged
+	for _, c := range s.cards[from:to] {
+		data.Cards = append(data.Cards, p.card(c))
+	}
+	for n := range s.behind[:min(len(s.behind), maxBehind)] {
+		b := &s.behind[n]
+		data.Behind = append(data.Behind, behindData{
+			Reason: b.Reason, Text: channel.Clip(channel.Summary(&v1alpha1.Drift{Spec: b.DriftSpec})), Parent: channel.Describe(b.Parent),
+			Href: p.links.object(b.Parent),
+		})
+	}
+	data.More = len(s.behind) - len(data.Behind)
+	data.Notes = clipped(s.unread, maxNotes)
+	return &answer{template: "overview.html", title: "What waits", data: data}, nil
+}
+
+// card of a cause, with as many lines as the first page has.
+func (p lists) card(c *channel.Card) cardData {
+	return cardData{
+		Card: c, Href: p.href("/cause", "key", c.Key), Authors: clipped(c.Causes, maxAuthors), Some: clipped(c.Fields, maxFields),
+		Missing: clipped(c.Decided, maxDecided),
+	}
+}
+
+// clipped are the first lines of some, each cut.
+func clipped(lines []string, most int) (out []string) {
+	for _, l := range lines[:min(len(lines), most)] {
+		out = append(out, channel.Clip(l))
+	}
+	return out
+}
+
+// causeData of one cause.
+type causeData struct {
+	*channel.Card
+	Listed []listed
+	Paging paging
+	Away   string
+	At     metav1.Time
+}
+
+// listed is a change in a list.
+type listed struct {
+	*channel.Entry
+	Href, Change string
+}
+
+// cause shows the changes of one cause.
+func (p lists) cause(ctx context.Context, q *query) (*answer, error) {
+	s, err := p.reader.pending(ctx)
+	if s == nil {
+		return nil, err
+	}
+	key := q.URL.Query().Get("key")
+	for _, c := range s.cards {
+		if c.Key != key {
+			continue
+		}
+		data := &causeData{Card: c, At: metav1.NewTime(s.at)}
+		if err != nil {
+			data.Away = channel.Clip(err.Error())
+		}
+		paged, from, to := pageOf(q.Request, len(c.Entries), maxChanges, func(from string) string { return p.href("/cause", "key", key, "from", from) })
+		data.Paging = paged
+		for n := range c.Entries[from:to] {
+			e := &c.Entries[from+n]
+			data.Listed = append(data.Listed, listed{Entry: e, Href: p.links.change(e.Drift, ""), Change: channel.Clip(e.Change)})
+		}
+		return &answer{template: "cause.html", title: channel.Clip(c.Title), data: data}, nil
+	}
+	return nil, &stateError{Status: http.StatusNotFound, Title: "Nothing waits for that cause",
+		Text: "All of its changes are decided or over, or were replaced by others. The first page lists what waits now."}
+}

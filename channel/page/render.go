@@ -1,0 +1,94 @@
+package page
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"html/template"
+	"net/http"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/kausality-io/function-kausality/channel"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+//go:embed style.css
+var style []byte
+
+// stylePath is where the style sheet is served: by its content, so that it may be cached.
+var stylePath = "/style-" + func() string { sum := sha256.Sum256(style); return hex.EncodeToString(sum[:6]) }() + ".css"
+
+// templates by the name of the page, each with the layout.
+var templates = parse("overview.html", "cause.html", "change.html", "object.html", "confirm.html", "state.html", "enter.html")
+
+// functions of templates.
+var functions = template.FuncMap{
+	"age": age, "clip": channel.Clip,
+	"when": func(t metav1.Time) string { return t.UTC().Format(time.RFC3339) },
+	"pair": func(n *node, now time.Time) map[string]any { return map[string]any{"N": n, "Now": now} },
+}
+
+// parse the templates of pages, which are part of the program.
+func parse(names ...string) map[string]*template.Template {
+	out := map[string]*template.Template{}
+	for _, n := range names {
+		t := template.New("layout.html").Funcs(functions)
+		out[n] = template.Must(t.ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/"+n))
+	}
+	return out
+}
+
+// age of a time at another one, as kubectl prints it; empty for no time.
+func age(now time.Time, t metav1.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return duration.HumanDuration(now.Sub(t.Time))
+}
+
+// layout of each page.
+type layout struct {
+	Title, Base, Style, User, Cluster string
+	// CSRF is the token of the session's forms; empty before there is a session.
+	CSRF   string
+	Notice string
+	Now    time.Time
+	Data   any
+}
+
+// render an answer for a session, or for none.
+func (p *Page) render(w http.ResponseWriter, s *session, a *answer) {
+	l := layout{Title: a.title, Base: p.base, Style: stylePath, Now: p.options.Now(), Data: a.data}
+	if s != nil {
+		l.CSRF, l.Notice, l.User, l.Cluster = s.csrf, s.noted(), p.options.User, p.options.Cluster
+	}
+	var out bytes.Buffer
+	if err := templates[a.template].Execute(&out, l); err != nil {
+		http.Error(w, "The page cannot be rendered: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	// What is not visible, or changes how other text is shown, is nothing that templates have (KR-17-14).
+	body := channel.Printable(out.String())
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	status := a.status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(body)) // a browser that is gone
+}
+
+// serveStyle serves the style sheet, whose address changes with it.
+func serveStyle(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
+	w.Header().Set("Content-Type", "text/css; charset=utf-8")
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(style))
+}

@@ -1,0 +1,121 @@
+package page
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/hex"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// cookieName of the session.
+	cookieName = "kausality-session"
+	// idle is after how long without a request a session ends.
+	idle = 8 * time.Hour
+	// linkFor is how long the link that begins a session is good.
+	linkFor = 10 * time.Minute
+)
+
+// session of a browser.
+type session struct {
+	id string
+	// csrf is in each form, and must be in what is sent.
+	csrf string
+
+	mu sync.Mutex
+	// notice is shown once, on the next page.
+	notice string
+}
+
+// note what the next page shows.
+func (s *session) note(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.notice = text
+}
+
+// noted is what the page shows; it is forgotten then.
+func (s *session) noted() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.notice
+	s.notice = ""
+	return out
+}
+
+// sessions of a page: the one that its link begins.
+type sessions struct {
+	now   func() time.Time
+	token string
+	until time.Time
+
+	mu   sync.Mutex
+	used bool
+	one  *session
+	seen time.Time
+}
+
+func newSessions(now func() time.Time) *sessions {
+	return &sessions{now: now, token: random(24), until: now().Add(linkFor)}
+}
+
+// random text of n bytes, in hex. crypto/rand does not fail.
+func random(n int) string {
+	raw := make([]byte, n)
+	_, _ = rand.Read(raw)
+	return hex.EncodeToString(raw)
+}
+
+// begin the session by the token of the link; nil where it is another one, was used, or is too old.
+func (s *sessions) begin(token string) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !same(token, s.token) || s.used || s.now().After(s.until) {
+		return nil
+	}
+	s.used, s.seen, s.one = true, s.now(), &session{id: random(24), csrf: random(24)}
+	return s.one
+}
+
+// of a request; nil for none, and for one that has ended.
+func (s *sessions) of(r *http.Request) *session {
+	c, err := r.Cookie(cookieName)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil || s.one == nil || !same(c.Value, s.one.id) {
+		return nil
+	}
+	if s.now().Sub(s.seen) > idle {
+		s.one = nil
+		return nil
+	}
+	s.seen = s.now()
+	return s.one
+}
+
+// end a session.
+func (s *sessions) end(one *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.one == one {
+		s.one = nil
+	}
+}
+
+// same secrets, compared in constant time.
+func same(a, b string) bool { return b != "" && subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// sessionKey of the session in the context of a request.
+type sessionKey struct{}
+
+func withSession(r *http.Request, s *session) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), sessionKey{}, s))
+}
+
+func sessionOf(r *http.Request) *session {
+	s, _ := r.Context().Value(sessionKey{}).(*session)
+	return s
+}

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kausality-io/function-kausality/channel/page"
+)
+
+// uiCommand serves the page on which users look and decide.
+type uiCommand struct {
+	*session
+	port      int
+	noBrowser bool
+	// open a URL in the browser; nil for that of the system.
+	open func(ctx context.Context, url string) error
+}
+
+// newUICommand is `kubectl kausality ui`.
+func newUICommand(s *session) *cobra.Command {
+	c := &uiCommand{session: s}
+	cmd := &cobra.Command{
+		Use: "ui", Short: "Show pending changes on a web page of your own, and decide about them there.",
+		Long: "Serves a web page on this computer alone, with your kubeconfig, until Ctrl-C: what waits by its cause, each change from the user to the cloud, its " +
+			"difference and votes; and approves, rejects, withdraws, snoozes, freezes and unfreezes as you. The URL that it prints is good once, " +
+			"for ten minutes, in the browser that opens it first.",
+		Example: `  kubectl kausality ui
+
+  # Print the URL alone, on a fixed port
+  kubectl kausality ui --no-browser --port 8090`,
+		Args: noArgs,
+		RunE: c.run,
+	}
+	cmd.Flags().IntVar(&c.port, "port", 0, "Port on 127.0.0.1; 0 takes a free one.")
+	cmd.Flags().BoolVar(&c.noBrowser, "no-browser", false, "Print the URL, and open no browser.")
+	return cmd
+}
+
+// run serves the page until the context ends or Ctrl-C (KR-17-13).
+func (c *uiCommand) run(cmd *cobra.Command, _ []string) error {
+	if c.port < 0 || c.port > 65535 {
+		return usageError{errors.New("--port must be from 0 to 65535")}
+	}
+	ctx := cmd.Context()
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port)))
+	if err != nil {
+		return fmt.Errorf("cannot listen on 127.0.0.1: %w", err)
+	}
+	defer listener.Close() //nolint:errcheck // The server closes it, too.
+	p, err := c.page(ctx, listener.Addr())
+	if err != nil {
+		return err
+	}
+	url := "http://" + listener.Addr().String() + p.Link()
+	fmt.Fprintf(c.Out, "%s\n", url)
+	fmt.Fprintln(c.ErrOut, "The URL is good once, for ten minutes. Ctrl-C ends the page.")
+	if !c.noBrowser {
+		if err := c.browse(ctx, url); err != nil {
+			fmt.Fprintf(c.ErrOut, "No browser was opened (%v); open the URL yourself.\n", err)
+		}
+	}
+	return serveUntil(ctx, listener, p)
+}
+
+// page for the user of the kubeconfig at an address.
+func (c *uiCommand) page(ctx context.Context, at net.Addr) (*page.Page, error) {
+	config, err := c.config()
+	if err != nil {
+		return nil, err
+	}
+	mapper, err := c.mapper()
+	if err != nil {
+		return nil, err
+	}
+	user, err := c.user(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ns, err := c.namespace()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := c.kube.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the kubeconfig: %w", err)
+	}
+	cluster := raw.CurrentContext
+	if c.kube.Context != nil && *c.kube.Context != "" {
+		cluster = *c.kube.Context
+	}
+	_, port, err := net.SplitHostPort(at.String())
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the address: %w", err)
+	}
+	return page.New(page.Options{
+		Config: config, Mapper: mapper, DefaultMode: c.defaultMode, User: user.Name, Cluster: cluster, Namespace: ns, Now: c.view.now,
+		Hosts: []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("localhost", port)},
+	})
+}
+
+const (
+	// headerFor and bodyFor bound what a request takes to arrive, answerFor what its answer takes, idleFor an idle connection.
+	headerFor = 5 * time.Second
+	bodyFor   = 15 * time.Second
+	answerFor = time.Minute
+	idleFor   = 2 * time.Minute
+	// maxHeader of a request in bytes.
+	maxHeader = 16 << 10
+	// endFor is how long requests that are being answered may take when it ends.
+	endFor = 3 * time.Second
+)
+
+// serveUntil the context ends.
+func serveUntil(ctx context.Context, listener net.Listener, h http.Handler) error {
+	server := &http.Server{
+		Handler: h, ReadHeaderTimeout: headerFor, ReadTimeout: bodyFor, WriteTimeout: answerFor, IdleTimeout: idleFor, MaxHeaderBytes: maxHeader,
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("cannot serve the page: %w", err)
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), endFor)
+	defer cancel()
+	if err := server.Shutdown(last); err != nil {
+		return server.Close()
+	}
+	return nil
+}
+
+// browse opens a URL in the user's browser, and does not wait for it.
+func (c *uiCommand) browse(ctx context.Context, url string) error {
+	if c.open != nil {
+		return c.open(ctx, url)
+	}
+	program := map[string]string{"darwin": "open", "windows": "explorer"}[runtime.GOOS]
+	if program == "" {
+		program = "xdg-open"
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), program, url) // it outlives the page
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	go cmd.Wait() //nolint:errcheck // Whether the browser succeeds, the user sees.
+	return nil
+}
