@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"time"
@@ -68,6 +70,7 @@ func (c *uiCommand) run(cmd *cobra.Command, _ []string) error {
 			fmt.Fprintf(c.ErrOut, "No browser was opened (%v); open the URL yourself.\n", err)
 		}
 	}
+	go p.Run(ctx)
 	return serveUntil(ctx, listener, p)
 }
 
@@ -139,16 +142,27 @@ func serveUntil(ctx context.Context, listener net.Listener, h http.Handler) erro
 	return nil
 }
 
-// browse opens a URL in the user's browser, and does not wait for it.
+// browse opens a URL in the user's browser, and does not wait for it. The browser is given a file that leads there, which the user alone may read: other
+// users of the computer may read the arguments of processes.
 func (c *uiCommand) browse(ctx context.Context, url string) error {
 	if c.open != nil {
 		return c.open(ctx, url)
+	}
+	dir, err := os.MkdirTemp("", "kausality-ui-")
+	if err != nil {
+		return fmt.Errorf("cannot write the file that leads to the page: %w", err)
+	}
+	context.AfterFunc(ctx, func() { os.RemoveAll(dir) }) //nolint:errcheck // The URL in it is good for ten minutes.
+	file := filepath.Join(dir, "open.html")
+	leads := fmt.Sprintf("<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0; url=%[1]s\"><a href=\"%[1]s\">Kausality</a>\n", url)
+	if err := os.WriteFile(file, []byte(leads), 0o600); err != nil {
+		return fmt.Errorf("cannot write the file that leads to the page: %w", err)
 	}
 	program := map[string]string{"darwin": "open", "windows": "explorer"}[runtime.GOOS]
 	if program == "" {
 		program = "xdg-open"
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), program, url) // it outlives the page
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), program, file) // it outlives the page
 	if err := cmd.Start(); err != nil {
 		return err
 	}

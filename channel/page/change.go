@@ -78,7 +78,7 @@ func (p changes) show(ctx context.Context, q *query) (*answer, error) {
 	if channel.Open(d) && data.ParentHref != "" {
 		data.Links = append(data.Links, link{Text: "Freeze or unfreeze " + data.Parent, Href: data.ParentHref + "#freeze", Class: "other"})
 	}
-	return &answer{template: "change.html", title: channel.Clip(data.Effect), data: data}, nil
+	return &answer{live: true, template: "change.html", title: channel.Clip(data.Effect), data: data}, nil
 }
 
 // changed is what is shown of a change on its page, and where an action is confirmed.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -47,10 +48,19 @@ type apiServer struct {
 	away    bool
 	patches int
 	manager string
+	// version of what was stored last.
+	version int
+	// lists of Drifts, and watches of them that are open, by the path that is watched.
+	lists   int
+	watches map[chan []byte]string
 }
 
 // ServeHTTP answers one request.
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Query().Get("watch") != "" {
+		s.watch(w, r)
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	path := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/apis/"), "/api/")
@@ -70,6 +80,9 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/apis":
 		reply(w, http.StatusOK, groups())
 	default:
+		if strings.HasSuffix(path, "/drifts") {
+			s.lists++
+		}
 		if list := s.list(path); list != nil {
 			reply(w, http.StatusOK, list)
 			return
@@ -127,7 +140,7 @@ func (s *apiServer) list(path string) map[string]any {
 					items = append(items, o)
 				}
 			}
-			return map[string]any{"apiVersion": gv, "kind": r.Kind + "List", "metadata": map[string]any{}, "items": items}
+			return map[string]any{"apiVersion": gv, "kind": r.Kind + "List", "metadata": map[string]any{"resourceVersion": "1"}, "items": items}
 		}
 	}
 	return nil
@@ -216,7 +229,80 @@ func (s *apiServer) put(t *testing.T, d *v1alpha1.Drift) {
 	require.NoError(t, err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.version++
+	(&unstructured.Unstructured{Object: o}).SetResourceVersion(strconv.Itoa(s.version))
 	s.objects["kausality.io/v1alpha1/namespaces/"+d.Namespace+"/drifts/"+d.Name] = o
+	s.report(t, "MODIFIED", o)
+}
+
+// remove a Drift.
+func (s *apiServer) remove(t *testing.T, d *v1alpha1.Drift) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	path := "kausality.io/v1alpha1/namespaces/" + d.Namespace + "/drifts/" + d.Name
+	s.report(t, "DELETED", s.objects[path])
+	delete(s.objects, path)
+}
+
+// report an event of a Drift to the watches. mu is held.
+func (s *apiServer) report(t *testing.T, kind string, o map[string]any) {
+	t.Helper()
+	raw, err := json.Marshal(map[string]any{"type": kind, "object": o})
+	require.NoError(t, err)
+	for c, path := range s.watches {
+		if !strings.Contains(path, "/namespaces/") || strings.Contains(path, "/namespaces/team/") {
+			c <- raw
+		}
+	}
+}
+
+// watch Drifts; initial events are not served, so that clients list first.
+func (s *apiServer) watch(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	path := strings.TrimPrefix(r.URL.Path, "/apis/")
+	switch {
+	case r.URL.Query().Get("sendInitialEvents") != "":
+		failure(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)
+		s.mu.Unlock()
+		return
+	case s.forbidden != nil && s.forbidden(r.Method, path):
+		failure(w, http.StatusForbidden, metav1.StatusReasonForbidden)
+		s.mu.Unlock()
+		return
+	}
+	c := make(chan []byte, 100)
+	if s.watches == nil {
+		s.watches = map[chan []byte]string{}
+	}
+	s.watches[c] = path
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.watches, c)
+		s.mu.Unlock()
+	}()
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	w.(http.Flusher).Flush()
+	for {
+		select {
+		case <-r.Context().Done():
+			return
+		case raw := <-c:
+			if _, err := w.Write(raw); err != nil {
+				return
+			}
+			w.(http.Flusher).Flush()
+		}
+	}
+}
+
+// watched is how many watches are open.
+func (s *apiServer) watched() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.watches)
 }
 
 // roundTripper refuses requests while the API server is away.

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// policy of what the page may load and where its forms go: its own style sheet, itself, and nothing else (KR-17-14).
-const policy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+// policy of what the page may load and where its forms go: its own style sheet and script, itself, and nothing else (KR-17-14).
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // ServeHTTP answers requests for the host of the page, from the browser with the session. The link begins that (KR-17-13).
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -21,14 +21,14 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "This is the page of kubectl kausality ui, which has another address.", http.StatusMisdirectedRequest)
 		return
 	}
-	if r.URL.Path == stylePath {
-		serveStyle(w, r)
+	if a := assets[r.URL.Path]; a != nil {
+		a.serve(w, r)
 		return
 	}
 	path, ok := strings.CutPrefix(r.URL.Path, p.base+"/")
 	switch {
 	case !ok:
-		p.refuse(w, http.StatusNotFound, "There is no such page", "Open the URL that kubectl kausality ui has printed.")
+		p.refuse(w, r, http.StatusNotFound, "There is no such page", "Open the URL that kubectl kausality ui has printed.")
 	case path == "enter" && r.Method == http.MethodGet:
 		p.enter(w, r)
 	default:
@@ -40,7 +40,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *Page) checked(w http.ResponseWriter, r *http.Request) {
 	s := p.sessions.of(r)
 	if s == nil {
-		p.refuse(w, http.StatusUnauthorized, "Your session has ended", "It ends after 8 hours without a request, and with the command. Nothing was written. "+
+		p.refuse(w, r, http.StatusUnauthorized, "Your session has ended", "It ends after 8 hours without a request, and with the command. Nothing was written. "+
 			"To begin another one, run kubectl kausality ui again.")
 		return
 	}
@@ -52,7 +52,7 @@ func (p *Page) checked(w http.ResponseWriter, r *http.Request) {
 	to.Path, to.RawPath = strings.TrimPrefix(to.Path, p.base), ""
 	r.URL = &to
 	if _, pattern := p.mux.Handler(r); pattern == "" {
-		p.refuse(w, http.StatusNotFound, "There is no such page", "The link is of another release, or incomplete.")
+		p.refuse(w, r, http.StatusNotFound, "There is no such page", "The link is of another release, or incomplete.")
 		return
 	}
 	p.mux.ServeHTTP(w, r)
@@ -61,16 +61,16 @@ func (p *Page) checked(w http.ResponseWriter, r *http.Request) {
 // writes reports whether a request that writes comes from a form of the page; otherwise it is answered.
 func (p *Page) writes(w http.ResponseWriter, r *http.Request, s *session) bool {
 	if !sameOrigin(r) {
-		p.refuse(w, http.StatusForbidden, "Nothing was done", "The request comes from another site.")
+		p.refuse(w, r, http.StatusForbidden, "Nothing was done", "The request comes from another site.")
 		return false
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	if err := r.ParseForm(); err != nil {
-		p.refuse(w, http.StatusBadRequest, "Nothing was done", "The form is too large, or cannot be read.")
+		p.refuse(w, r, http.StatusBadRequest, "Nothing was done", "The form is too large, or cannot be read.")
 		return false
 	}
 	if !same(r.PostForm.Get("csrf"), s.csrf) {
-		p.refuse(w, http.StatusForbidden, "Nothing was done", "The form is not of this session. Open the page again, and decide there.")
+		p.refuse(w, r, http.StatusForbidden, "Nothing was done", "The form is not of this session. Open the page again, and decide there.")
 		return false
 	}
 	return true
@@ -95,17 +95,17 @@ func (p *Page) enter(w http.ResponseWriter, r *http.Request) {
 		s = p.sessions.begin(r.URL.Query().Get("token"))
 	}
 	if s == nil {
-		p.refuse(w, http.StatusUnauthorized, "This link is no longer good", "A link is good once, for ten minutes, in the browser that opens it first. "+
+		p.refuse(w, r, http.StatusUnauthorized, "This link is no longer good", "A link is good once, for ten minutes, in the browser that opens it first. "+
 			"Run kubectl kausality ui again for another one.")
 		return
 	}
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure is for HTTPS, and this is loopback.
 		Name: cookieName, Value: s.id, Path: p.base + "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
-	p.render(w, nil, &answer{template: "enter.html", title: "Welcome"})
+	p.render(w, r, nil, &answer{template: "enter.html", title: "Welcome"})
 }
 
 // refuse a request before it is of a session.
-func (p *Page) refuse(w http.ResponseWriter, status int, title, text string) {
-	p.render(w, nil, p.failed(&stateError{Status: status, Title: title, Text: text}))
+func (p *Page) refuse(w http.ResponseWriter, r *http.Request, status int, title, text string) {
+	p.render(w, r, nil, p.failed(&stateError{Status: status, Title: title, Text: text}))
 }

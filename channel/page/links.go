@@ -7,6 +7,9 @@ import (
 	"github.com/kausality-io/function-kausality/channel"
 )
 
+// eventsPath is where a page hears of changes.
+const eventsPath = "/events"
+
 // links of a page.
 type links struct {
 	// base is the path below which everything is; others cannot guess it, so that a cookie for it is sent to no other server of the same host.

@@ -101,7 +101,7 @@ func (p lists) overview(ctx context.Context, q *query) (*answer, error) {
 	}
 	data.More = len(s.behind) - len(data.Behind)
 	data.Notes = clipped(s.unread, maxNotes)
-	return &answer{template: "overview.html", title: "What waits", data: data}, nil
+	return &answer{live: true, template: "overview.html", title: "What waits", data: data}, nil
 }
 
 // card of a cause, with as many lines as the first page has.
@@ -156,7 +156,7 @@ func (p lists) cause(ctx context.Context, q *query) (*answer, error) {
 			e := &c.Entries[from+n]
 			data.Listed = append(data.Listed, listed{Entry: e, Href: p.links.change(e.Drift, ""), Change: channel.Clip(e.Change)})
 		}
-		return &answer{template: "cause.html", title: channel.Clip(c.Title), data: data}, nil
+		return &answer{live: true, template: "cause.html", title: channel.Clip(c.Title), data: data}, nil
 	}
 	return nil, &stateError{Status: http.StatusNotFound, Title: "Nothing waits for that cause",
 		Text: "All of its changes are decided or over, or were replaced by others. The first page lists what waits now."}

@@ -75,7 +75,7 @@ func (p objects) show(ctx context.Context, q *query) (*answer, error) {
 	}
 	a := channel.FreezeAction(o.GetAnnotations(), p.options.Now())
 	data.Freeze = link{Text: labels[a], Href: p.links.freeze(ref, a), Class: string(a)}
-	return &answer{template: "object.html", title: channel.Clip(data.Object), data: data}, nil
+	return &answer{live: true, template: "object.html", title: channel.Clip(data.Object), data: data}, nil
 }
 
 // decidedOn an object: its rejections and its snooze.

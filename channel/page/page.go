@@ -53,6 +53,7 @@ type Page struct {
 	reader   *reader
 	actor    *actor.Actor
 	sessions *sessions
+	streams  *streams
 	links
 	mux *http.ServeMux
 }
@@ -70,7 +71,8 @@ func New(o Options) (*Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Page{options: o, reader: r, actor: a, sessions: newSessions(o.Now), links: links{base: "/" + random(8)}, mux: http.NewServeMux()}
+	p := &Page{options: o, reader: r, actor: a, sessions: newSessions(o.Now), links: links{base: "/" + random(8)}, mux: http.NewServeMux(),
+		streams: newStreams()}
 	c, on := changes{p}, objects{p}
 	for pattern, h := range map[string]handler{
 		"GET /{$}":                   lists{p}.overview,
@@ -85,6 +87,7 @@ func New(o Options) (*Page, error) {
 	} {
 		p.mux.Handle(pattern, p.handle(h))
 	}
+	p.mux.HandleFunc("GET "+eventsPath, p.events)
 	return p, nil
 }
 
@@ -108,6 +111,8 @@ type answer struct {
 	template string
 	title    string
 	data     any
+	// live: the page is loaded again when what waits has changed.
+	live bool
 }
 
 // stateError is a state that the user is shown in place of a page.
@@ -140,7 +145,7 @@ func (p *Page) handle(h handler) http.Handler {
 			http.Redirect(w, r, a.to, http.StatusSeeOther)
 			return
 		}
-		p.render(w, s, a)
+		p.render(w, r, s, a)
 	})
 }
 

@@ -135,6 +135,7 @@ func TestHostile(t *testing.T) {
 		"data": map[string]any{"password": "aHVudGVyMg=="},
 	}
 	b := open(t, o)
+	own := `<script src="` + scriptPath + `" defer></script>`
 	for _, path := range []string{
 		b.page.base + "/", b.page.base + "/cause?key=" + script, b.change(""), b.change("approve"), b.change("reject"), b.change(script),
 		b.page.base + "/object?apiVersion=v1&kind=Secret&namespace=team&name=s",
@@ -144,7 +145,7 @@ func TestHostile(t *testing.T) {
 		r := b.get(path)
 		assert.NotEqual(t, http.StatusInternalServerError, r.code, path)
 		for _, never := range []string{"<script", "\u202e", `onload="`, "hunter2", "aHVudGVyMg", "style=", "javascript:"} {
-			assert.NotContains(t, strings.ToLower(r.body), strings.ToLower(never), path)
+			assert.NotContains(t, strings.ToLower(strings.Replace(r.body, own, "", 1)), strings.ToLower(never), path)
 		}
 		assert.LessOrEqual(t, len(r.body), 60<<10, path)
 	}
@@ -176,6 +177,21 @@ func TestMany(t *testing.T) {
 	warm := time.Since(began) / rounds
 	t.Logf("first page: %d bytes, %v cold, %v warm", len(first.body), cold, warm)
 	assert.Less(t, warm, time.Second, "it is not read again each time")
+	b.run()
+	_, events := b.stream(t.Context())
+	next(t, events, "open")
+	require.Eventually(t, func() bool { return s.watched() == 1 && b.page.reader.synced() }, soon, 10*time.Millisecond)
+	const changes = 5
+	began = time.Now()
+	for n := range changes {
+		s.put(t, held(func(d *v1alpha1.Drift) { d.Name, d.Spec.ID = fmt.Sprintf("%016x", 1<<20+n), fmt.Sprintf("%016x", 1<<20+n) }))
+		for want := fmt.Sprintf("%d changes of", 10001+n); !strings.Contains(b.get(b.page.base+"/").body, want); {
+			next(t, events, "change")
+		}
+	}
+	live := time.Since(began) / changes
+	t.Logf("from an event to the first page: %v", live)
+	assert.Less(t, live, 5*time.Second)
 	cause := b.get(b.page.base + "/cause?key=shops-7")
 	shows(t, cause, "1 to 100 of 250", `rel="next"`)
 	shows(t, b.get(b.page.base+"/cause?key=shops-7&from=200"), "201 to 250 of 250", `rel="prev"`)

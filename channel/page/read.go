@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"hash/fnv"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -18,7 +18,6 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/inspect"
-	"github.com/kausality-io/function-kausality/cluster"
 )
 
 const (
@@ -26,23 +25,26 @@ const (
 	freshFor = 5 * time.Second
 	// againFor bounds how long it is read again before what is known is shown.
 	againFor = 10 * time.Second
-	// spacesFor is how long it is known which Namespaces the user may list.
-	spacesFor = time.Minute
-	// maxReads of Namespaces at a time.
-	maxReads = 8
+	// share of the time in which it is read what no watch reports: one part in so many, so that a large cluster is not kept busy by an open page.
+	share = 20
 )
 
 // reader of the cluster as the user of the page.
 type reader struct {
 	options Options
 	client  dynamic.Interface
+	lister  *lister
+	// live: the watches report what changes, and the snapshot is read again then.
+	live atomic.Bool
+	// have is what was read last; nil for nothing. stale: the user has written since.
+	have  atomic.Pointer[snapshot]
+	stale atomic.Bool
 
+	// mu is held while it is read again.
 	mu sync.Mutex
-	// have is what was read last; nil for nothing.
-	have *snapshot
-	// spaces that the user may list; nil for the whole cluster. Known since spacesAt; zero for unknown.
-	spaces   []string
-	spacesAt time.Time
+	// ruled is what was decided, by parent, until it is read again.
+	ruled   *inspect.Rulings
+	ruledTo time.Time
 }
 
 // snapshot of what waits.
@@ -53,6 +55,10 @@ type snapshot struct {
 	// unread are sentences about what is not listed.
 	unread []string
 	total  int
+	// away is why it could not be read again; nil where it is fresh.
+	away error
+	// sum of what is shown: another one is another page.
+	sum uint64
 }
 
 func newReader(o Options) (*reader, error) {
@@ -60,138 +66,128 @@ func newReader(o Options) (*reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot create a client: %w", err)
 	}
-	return &reader{options: o, client: client}, nil
+	return &reader{options: o, client: client, lister: &lister{options: o, client: client, watches: newWatches(client), held: map[string]heldIn{}}}, nil
 }
 
-// pending changes, read at most freshFor ago. Where they cannot be read, the error is returned with what was read last; nil for nothing.
+// pending changes: as the watches have reported them, else read at most freshFor ago. Where they cannot be read, the error is returned with what was read
+// last; nil for nothing.
 func (r *reader) pending(ctx context.Context) (*snapshot, error) {
+	if s := r.fresh(); s != nil {
+		return s, s.away
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := r.options.Now()
-	if r.have != nil && now.Sub(r.have.at) < freshFor {
-		return r.have, nil
+	if s := r.fresh(); s != nil { // another request has read it meanwhile
+		return s, s.away
 	}
-	if r.have != nil { // which is shown where the API server does not answer soon
+	return r.again(ctx)
+}
+
+// fresh snapshot; nil where it is to be read again.
+func (r *reader) fresh() *snapshot {
+	s := r.have.Load()
+	if s == nil || r.stale.Load() || !r.live.Load() && (s.away != nil || r.options.Now().Sub(s.at) >= freshFor) {
+		return nil
+	}
+	return s
+}
+
+// again read what waits. mu is held.
+func (r *reader) again(ctx context.Context) (*snapshot, error) {
+	have := r.have.Load()
+	if have != nil { // which is shown where the API server does not answer soon
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, againFor)
 		defer cancel()
 	}
-	w, err := r.list(ctx, now)
+	if r.stale.Swap(false) {
+		r.ruledTo = time.Time{}
+		r.lister.forget()
+	}
+	s, err := r.read(ctx, r.options.Now())
 	if err != nil {
-		return r.have, err
+		if have == nil {
+			return nil, err
+		}
+		last := *have
+		last.away = err
+		s = &last
+	}
+	s.sum = s.summed()
+	r.have.Store(s)
+	return s, err
+}
+
+// read what waits, and what was decided about it.
+func (r *reader) read(ctx context.Context, now time.Time) (*snapshot, error) {
+	w, err := r.lister.list(ctx, now)
+	if err != nil {
+		return nil, err
 	}
 	s := &snapshot{at: now, behind: w.Behind, total: len(w.Drifts)}
 	for _, err := range w.Unread {
 		s.unread = append(s.unread, err.Error())
 	}
-	if r.spaces != nil {
-		s.unread = append(s.unread, "You may not list changes of the whole cluster. Listed are those of "+channel.Plural(len(r.spaces), "Namespace")+".")
+	if r.lister.spaces != nil {
+		s.unread = append(s.unread, "You may not list changes of the whole cluster. Listed are those of "+channel.Plural(len(r.lister.spaces), "Namespace")+".")
 	}
-	rulings, err := r.rulings(ctx, w.Drifts, s)
+	rulings, err := r.rulings(ctx, w.Drifts, s, now)
 	if err != nil {
-		return r.have, err
+		return nil, err
 	}
 	for _, g := range channel.ByCause(w.Drifts) {
 		s.cards = append(s.cards, channel.CardOf(g, rulings, ""))
 	}
-	r.have = s
 	return s, nil
 }
 
+// summed content of a snapshot, but for its time.
+func (s *snapshot) summed() uint64 {
+	h := fnv.New64a()
+	for _, c := range s.cards {
+		fmt.Fprintln(h, c.Key, c.Counts, c.Causes, c.Decided)
+		for n := range c.Entries {
+			e := &c.Entries[n]
+			fmt.Fprintln(h, e.Drift.Namespace, e.Drift.Name, e.Drift.ResourceVersion, e.State)
+		}
+	}
+	for n := range s.behind {
+		fmt.Fprintln(h, s.behind[n].Reason, s.behind[n].ID, channel.Describe(s.behind[n].Child))
+	}
+	fmt.Fprintln(h, s.unread, s.away != nil)
+	return h.Sum64()
+}
+
 // forget what was read, since something was written.
-func (r *reader) forget() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.have != nil {
-		r.have.at = time.Time{}
-	}
-}
-
-// list what waits in the whole cluster or, where the user may not list that, in the Namespaces that they may (KR-17-14).
-func (r *reader) list(ctx context.Context, now time.Time) (inspect.Waiting, error) {
-	if r.spaces == nil || now.Sub(r.spacesAt) > spacesFor {
-		w, err := inspect.Pending(ctx, r.client, r.options.Mapper, metav1.NamespaceAll)
-		if !kerrors.IsForbidden(err) {
-			r.spaces = nil
-			return w, err
-		}
-		if r.spaces, err = r.namespaces(ctx); err != nil {
-			return w, err
-		}
-		r.spacesAt = now
-	}
-	lists, errs := make([]inspect.Waiting, len(r.spaces)), make([]error, len(r.spaces))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(maxReads)
-	for n, ns := range r.spaces {
-		group.Go(func() error {
-			if lists[n], errs[n] = inspect.Pending(ctx, r.client, r.options.Mapper, ns); !kerrors.IsForbidden(errs[n]) {
-				return errs[n]
-			}
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return inspect.Waiting{}, err
-	}
-	return r.readable(lists, errs)
-}
-
-// readable lists together, of the Namespaces that the user may list, which are kept.
-func (r *reader) readable(lists []inspect.Waiting, errs []error) (out inspect.Waiting, err error) {
-	var may []string
-	for n, ns := range r.spaces {
-		if errs[n] != nil {
-			err = errs[n]
-			continue
-		}
-		may = append(may, ns)
-		out.Drifts, out.Behind = append(out.Drifts, lists[n].Drifts...), append(out.Behind, lists[n].Behind...)
-		for _, unread := range lists[n].Unread {
-			if !slices.ContainsFunc(out.Unread, func(have error) bool { return have.Error() == unread.Error() }) {
-				out.Unread = append(out.Unread, unread)
-			}
-		}
-	}
-	if len(may) == 0 {
-		r.spaces = nil
-		return out, err
-	}
-	r.spaces = may
-	return out, nil
-}
-
-// namespaces of the cluster, or that of the kubeconfig where the user may not list them.
-func (r *reader) namespaces(ctx context.Context) (out []string, err error) {
-	for o, err := range cluster.Items(ctx, r.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}), cluster.PageSize) {
-		if kerrors.IsForbidden(err) {
-			return []string{r.options.Namespace}, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("cannot list Namespaces: %w", err)
-		}
-		out = append(out, o.GetName())
-	}
-	return out, nil
-}
+func (r *reader) forget() { r.stale.Store(true) }
 
 // inspector of the cluster as it is now.
 func (r *reader) inspector(ctx context.Context) (*inspect.Inspector, error) {
 	return inspect.New(ctx, r.options.Config, inspect.Options{Mapper: r.options.Mapper, DefaultMode: r.options.DefaultMode, Now: r.options.Now})
 }
 
-// rulings of changes; what cannot be read is unread.
-func (r *reader) rulings(ctx context.Context, list []v1alpha1.Drift, s *snapshot) (func(*v1alpha1.Drift) channel.Ruling, error) {
-	i, err := r.inspector(ctx)
+// rulings of changes; what cannot be read is unread. Each parent is read again after some time.
+func (r *reader) rulings(ctx context.Context, list []v1alpha1.Drift, s *snapshot, now time.Time) (func(*v1alpha1.Drift) channel.Ruling, error) {
+	began, again := r.options.Now(), r.ruled == nil || !now.Before(r.ruledTo)
+	if again {
+		i, err := r.inspector(ctx)
+		if err != nil {
+			return nil, err
+		}
+		r.ruled = i.Rulings()
+	}
+	of, err := r.ruled.OfAll(ctx, list)
 	if err != nil {
+		r.ruled = nil
 		return nil, err
 	}
-	all := i.Rulings()
-	of, err := all.OfAll(ctx, list)
-	for _, err := range all.Unread {
+	if again {
+		r.ruledTo = r.options.until(began)
+	}
+	for _, err := range r.ruled.Unread {
 		s.unread = append(s.unread, "Whether changes are rejected, frozen or snoozed is unknown where you may not read the parent: "+err.Error())
 	}
-	return of, err
+	return of, nil
 }
 
 // change with an id as it is stored now, or as the composition function holds it; nil for none. Resolved Drifts are returned, too.

@@ -22,8 +22,26 @@ var templateFiles embed.FS
 //go:embed style.css
 var style []byte
 
-// stylePath is where the style sheet is served: by its content, so that it may be cached.
-var stylePath = "/style-" + func() string { sum := sha256.Sum256(style); return hex.EncodeToString(sum[:6]) }() + ".css"
+//go:embed live.js
+var script []byte
+
+// asset is a file that pages load. Its path changes with its content, so that it may be cached.
+type asset struct {
+	content []byte
+	kind    string
+}
+
+// pathOf an asset with a name.
+func pathOf(name string, content []byte) string {
+	sum := sha256.Sum256(content)
+	return "/" + hex.EncodeToString(sum[:6]) + "-" + name
+}
+
+var (
+	stylePath, scriptPath = pathOf("style.css", style), pathOf("live.js", script)
+	// assets by their paths.
+	assets = map[string]*asset{stylePath: {style, "text/css"}, scriptPath: {script, "text/javascript"}}
+)
 
 // templates by the name of the page, each with the layout.
 var templates = parse("overview.html", "cause.html", "change.html", "object.html", "confirm.html", "state.html", "enter.html")
@@ -55,7 +73,9 @@ func age(now time.Time, t metav1.Time) string {
 
 // layout of each page.
 type layout struct {
-	Title, Base, Style, User, Cluster string
+	Title, Base, Style, Script, User, Cluster string
+	// Events is where the page hears of changes; empty for one that is not live.
+	Events string
 	// CSRF is the token of the session's forms; empty before there is a session.
 	CSRF   string
 	Notice string
@@ -63,11 +83,17 @@ type layout struct {
 	Data   any
 }
 
-// render an answer for a session, or for none.
-func (p *Page) render(w http.ResponseWriter, s *session, a *answer) {
-	l := layout{Title: a.title, Base: p.base, Style: stylePath, Now: p.options.Now(), Data: a.data}
+// render the answer to a request of a session, or of none.
+func (p *Page) render(w http.ResponseWriter, r *http.Request, s *session, a *answer) {
+	l := layout{Title: a.title, Base: p.base, Style: stylePath, Script: scriptPath, Now: p.options.Now(), Data: a.data}
 	if s != nil {
-		l.CSRF, l.Notice, l.User, l.Cluster = s.csrf, s.noted(), p.options.User, p.options.Cluster
+		l.CSRF, l.User, l.Cluster = s.csrf, p.options.User, p.options.Cluster
+		if r.Header.Get(liveHeader) == "" { // else what is open shows it already
+			l.Notice = s.noted()
+		}
+		if a.live {
+			l.Events = p.href(eventsPath)
+		}
 	}
 	var out bytes.Buffer
 	if err := templates[a.template].Execute(&out, l); err != nil {
@@ -86,9 +112,9 @@ func (p *Page) render(w http.ResponseWriter, s *session, a *answer) {
 	_, _ = w.Write([]byte(body)) // a browser that is gone
 }
 
-// serveStyle serves the style sheet, whose address changes with it.
-func serveStyle(w http.ResponseWriter, r *http.Request) {
+// serve an asset.
+func (a *asset) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
-	w.Header().Set("Content-Type", "text/css; charset=utf-8")
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(style))
+	w.Header().Set("Content-Type", a.kind+"; charset=utf-8")
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.content))
 }

@@ -24,6 +24,8 @@ type session struct {
 	id string
 	// csrf is in each form, and must be in what is sent.
 	csrf string
+	// ended is closed when it ends.
+	ended chan struct{}
 
 	mu sync.Mutex
 	// notice is shown once, on the next page.
@@ -76,11 +78,11 @@ func (s *sessions) begin(token string) *session {
 	if !same(token, s.token) || s.used || s.now().After(s.until) {
 		return nil
 	}
-	s.used, s.seen, s.one = true, s.now(), &session{id: random(24), csrf: random(24)}
+	s.used, s.seen, s.one = true, s.now(), &session{id: random(24), csrf: random(24), ended: make(chan struct{})}
 	return s.one
 }
 
-// of a request; nil for none, and for one that has ended.
+// of a request; nil for none, and for one that has ended. A request that the user has not made does not keep it.
 func (s *sessions) of(r *http.Request) *session {
 	c, err := r.Cookie(cookieName)
 	s.mu.Lock()
@@ -89,10 +91,12 @@ func (s *sessions) of(r *http.Request) *session {
 		return nil
 	}
 	if s.now().Sub(s.seen) > idle {
-		s.one = nil
+		s.over()
 		return nil
 	}
-	s.seen = s.now()
+	if r.Header.Get(liveHeader) == "" && r.Header.Get("Accept") != eventStream {
+		s.seen = s.now()
+	}
 	return s.one
 }
 
@@ -101,8 +105,14 @@ func (s *sessions) end(one *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.one == one {
-		s.one = nil
+		s.over()
 	}
+}
+
+// over: the session is no longer one. mu is held.
+func (s *sessions) over() {
+	close(s.one.ended)
+	s.one = nil
 }
 
 // same secrets, compared in constant time.

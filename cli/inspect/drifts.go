@@ -45,8 +45,7 @@ func Drifts(ctx context.Context, client dynamic.Interface, namespace string, kee
 			out = append(out, *d)
 		}
 	}
-	slices.SortFunc(out, byUrgency)
-	return out, nil
+	return sorted(out), nil
 }
 
 // DriftOf an object as it was read.
@@ -58,9 +57,8 @@ func DriftOf(u *unstructured.Unstructured) (*v1alpha1.Drift, error) {
 	return d, nil
 }
 
-// byUrgency orders Drifts as they are listed: unresolved and new ones first, those of
-// the same second by their objects.
-func byUrgency(a, b v1alpha1.Drift) int {
+// ByUrgency orders Drifts as they are listed: unresolved and new ones first, those of the same second by their objects.
+func ByUrgency(a, b *v1alpha1.Drift) int {
 	resolved := func(d *v1alpha1.Drift) int {
 		if channel.Open(d) {
 			return 0
@@ -68,8 +66,17 @@ func byUrgency(a, b v1alpha1.Drift) int {
 		return 1
 	}
 	x, y := &a.Spec.Child, &b.Spec.Child
-	return cmp.Or(resolved(&a)-resolved(&b), channel.Since(&b).Compare(channel.Since(&a).Time), strings.Compare(x.Resource, y.Resource),
+	return cmp.Or(resolved(a)-resolved(b), channel.Since(b).Compare(channel.Since(a).Time), strings.Compare(x.Resource, y.Resource),
 		strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Name, y.Name), strings.Compare(a.Name, b.Name))
+}
+
+// sorted sorts Drifts by ByUrgency.
+func sorted(list []v1alpha1.Drift) []v1alpha1.Drift {
+	order := func(a, b v1alpha1.Drift) int { return ByUrgency(&a, &b) }
+	if !slices.IsSortedFunc(list, order) {
+		slices.SortStableFunc(list, order)
+	}
+	return list
 }
 
 // Find the Drift with an id: in a namespace, else in all of them.
@@ -116,6 +123,5 @@ func DriftsAbout(ctx context.Context, client dynamic.Interface, s *parent.State)
 		}
 		out = append(out, list...)
 	}
-	slices.SortFunc(out, byUrgency)
-	return out, nil
+	return sorted(out), nil
 }

@@ -29,8 +29,13 @@ func Pending(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapp
 	if out, err = Held(ctx, client, mapper, namespace); err != nil {
 		return out, err
 	}
-	out.Drifts = merged(open, out.Drifts)
-	return out, nil
+	return out.Merged(open), nil
+}
+
+// Merged is what the composition function holds together with open Drifts, as Pending has it.
+func (w Waiting) Merged(open []v1alpha1.Drift) Waiting {
+	w.Drifts = merged(open, w.Drifts)
+	return w
 }
 
 // Below are the changes of a list whose parents have labels. namespace is that of the
@@ -76,8 +81,7 @@ func merged(drifts, held []v1alpha1.Drift) []v1alpha1.Drift {
 			drifts = append(drifts, h)
 		}
 	}
-	slices.SortStableFunc(drifts, byUrgency)
-	return drifts
+	return sorted(drifts)
 }
 
 // About an object: Drifts, the resolved ones last, and what the function holds of

@@ -1,0 +1,226 @@
+package page
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// soon bounds what a test waits for.
+const soon = 20 * time.Second
+
+// run the page as its command does.
+func (b *browser) run() (end context.CancelFunc) {
+	ctx, cancel := context.WithCancel(b.t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		b.page.Run(ctx)
+	}()
+	end = func() {
+		cancel()
+		<-ended
+	}
+	b.t.Cleanup(end)
+	return end
+}
+
+// stream opens the stream of an open page. Its events arrive on the channel, which is closed with the stream.
+func (b *browser) stream(ctx context.Context) (code int, events chan string) {
+	b.t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, b.base+b.page.href(eventsPath), nil)
+	require.NoError(b.t, err)
+	r.Header.Set("Accept", eventStream)
+	resp, err := b.client.Do(r)
+	require.NoError(b.t, err)
+	events = make(chan string, 100)
+	go func() {
+		defer resp.Body.Close() //nolint:errcheck // It was read.
+		defer close(events)
+		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+			if event, is := strings.CutPrefix(lines.Text(), "event: "); is {
+				events <- event
+			}
+		}
+	}()
+	return resp.StatusCode, events
+}
+
+// next event that is one of some.
+func next(t *testing.T, events chan string, want string) {
+	t.Helper()
+	timeout := time.After(soon)
+	for {
+		select {
+		case e, ok := <-events:
+			require.True(t, ok, "the stream has ended, before "+want)
+			if e == want {
+				return
+			}
+		case <-timeout:
+			require.Fail(t, "no event "+want)
+		}
+	}
+}
+
+// TestLive covers KR-17-18: an open page hears of each change, and is loaded from what is watched.
+func TestLive(t *testing.T) {
+	s, o, _ := newServer(t, held(nil))
+	o.Now = nil
+	b := open(t, o)
+	b.run()
+	shows(t, b.get(b.page.base+"/"), "1 change of 1 cause")
+	assert.Zero(t, s.watched(), "without an open page nothing is watched")
+	_, events := b.stream(t.Context())
+	next(t, events, "open")
+	require.Eventually(t, func() bool { return s.watched() == 1 && b.page.reader.synced() }, soon, 10*time.Millisecond)
+
+	began := time.Now()
+	s.put(t, held(func(d *v1alpha1.Drift) {
+		d.Name, d.Spec.ID, d.Spec.Child.Name = "00000000000000aa", "00000000000000aa", "bills"
+	}))
+	next(t, events, "change")
+	shows(t, b.get(b.page.base+"/"), "2 changes of 1 cause")
+	t.Logf("from the event to the page: %v", time.Since(began))
+
+	s.put(t, held(func(d *v1alpha1.Drift) { d.Status.Phase = v1alpha1.DriftResolved }))
+	next(t, events, "change")
+	shows(t, b.get(b.page.base+"/"), "1 change of 1 cause")
+	shows(t, b.get(b.page.base+"/cause?key=shops-7f3"), "bills")
+
+	s.mu.Lock()
+	lists := s.lists
+	s.mu.Unlock()
+	for range 20 {
+		b.get(b.page.base + "/")
+	}
+	s.mu.Lock()
+	assert.Equal(t, lists, s.lists, "what is watched is not listed")
+	s.mu.Unlock()
+
+	s.set(true)
+	next(t, events, "change")
+	shows(t, b.get(b.page.base+"/"), "The API server does not answer", "1 change of 1 cause")
+	s.set(false)
+	next(t, events, "change")
+	assert.NotContains(t, b.get(b.page.base+"/").body, "The API server does not answer")
+}
+
+// TestLiveInNamespaces covers KR-17-18 where the user may list single Namespaces alone.
+func TestLiveInNamespaces(t *testing.T) {
+	s, o, _ := newServer(t, held(nil))
+	o.Now = nil
+	s.forbidden = func(_, path string) bool { return path == "kausality.io/v1alpha1/drifts" || path == "v1/namespaces" }
+	b := open(t, o)
+	b.run()
+	shows(t, b.get(b.page.base+"/"), "1 change of 1 cause")
+	_, events := b.stream(t.Context())
+	next(t, events, "open")
+	require.Eventually(t, func() bool { return s.watched() == 1 && b.page.reader.synced() }, soon, 10*time.Millisecond)
+	s.put(t, held(func(d *v1alpha1.Drift) {
+		d.Name, d.Spec.ID, d.Spec.Child.Name = "00000000000000aa", "00000000000000aa", "bills"
+	}))
+	next(t, events, "change")
+	shows(t, b.get(b.page.base+"/"), "2 changes of 1 cause", "You may not list changes of the whole cluster")
+}
+
+// TestStreams covers KR-17-18: streams are few, end with the session and with the page, and keep no session.
+func TestStreams(t *testing.T) {
+	_, o, clock := newServer(t, held(nil))
+	b := open(t, o)
+	b.run()
+	var all []chan string
+	var leave []context.CancelFunc
+	for range maxStreams {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		code, events := b.stream(ctx)
+		require.Equal(t, http.StatusOK, code)
+		next(t, events, "open")
+		all, leave = append(all, events), append(leave, cancel)
+	}
+	code, _ := b.stream(t.Context())
+	assert.Equal(t, http.StatusServiceUnavailable, code, "one more")
+	leave[0]()
+	require.Eventually(t, func() bool {
+		b.page.streams.mu.Lock()
+		defer b.page.streams.mu.Unlock()
+		return len(b.page.streams.open) == maxStreams-1
+	}, soon, 10*time.Millisecond)
+	_, again := b.stream(t.Context())
+	next(t, again, "open")
+
+	clock.move(idle - time.Minute)
+	live := b.load()
+	assert.Equal(t, http.StatusOK, live.code)
+	clock.move(2 * time.Minute)
+	assert.Equal(t, http.StatusUnauthorized, b.load().code, "a page that loads itself keeps no session")
+	for _, events := range append(all[1:], again) {
+		require.Eventually(t, func() bool { return closed(events) }, soon, 10*time.Millisecond)
+	}
+}
+
+// TestStreamsEndWithThePage covers KR-17-18.
+func TestStreamsEndWithThePage(t *testing.T) {
+	_, o, _ := newServer(t, held(nil))
+	b := open(t, o)
+	end := b.run()
+	_, events := b.stream(t.Context())
+	next(t, events, "open")
+	end()
+	require.Eventually(t, func() bool { return closed(events) }, soon, 10*time.Millisecond)
+}
+
+// TestNoticeOfALivePage covers KR-17-18: what was done is shown by the page that the user opens, not by one that loads itself.
+func TestNoticeOfALivePage(t *testing.T) {
+	_, o, _ := newServer(t, held(nil))
+	b := open(t, o)
+	r := b.get(b.change("snooze"))
+	b.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	require.Equal(t, http.StatusSeeOther, b.send(b.change("snooze"), formOf(r.body, map[string][]string{"until": {"1h"}}), nil).code)
+	assert.NotContains(t, b.load().body, "Snoozed.")
+	assert.Contains(t, b.get(b.page.base+"/").body, "Snoozed.")
+}
+
+// load the first page as its script does.
+func (b *browser) load() response {
+	b.t.Helper()
+	r, err := http.NewRequest(http.MethodGet, b.base+b.page.base+"/", nil)
+	require.NoError(b.t, err)
+	r.Header.Set(liveHeader, "1")
+	return b.do(r)
+}
+
+// closed reports whether a stream has ended.
+func closed(events chan string) bool {
+	for {
+		select {
+		case _, ok := <-events:
+			if !ok {
+				return true
+			}
+		default:
+			return false
+		}
+	}
+}
+
+// synced reports whether all that is to be watched is.
+func (r *reader) synced() bool {
+	r.lister.watches.mu.Lock()
+	defer r.lister.watches.mu.Unlock()
+	for _, one := range r.lister.watches.of {
+		if !one.informer.HasSynced() {
+			return false
+		}
+	}
+	return len(r.lister.watches.of) > 0
+}
