@@ -28,6 +28,7 @@ func newCoverageCommand(s *session) *cobra.Command {
 		Long: "Shows first what the installation does not protect: clients without a certificate, changes during an outage, approvals without a right. " +
 			"Then reads all claims, composite and managed resources and shows which of them are not protected: not guarded by the webhook, in " +
 			"mode log, unprotected while the webhook is down, still initializing, never settled, approved for ever, without a gate, or with nothing to compare. " +
+			"Last, which of them are frozen or snoozed. " +
 			"Exits with 5 where you may not read what protection depends on.",
 		Example: `  kubectl kausality coverage
   kubectl kausality coverage -A -o wide`,
@@ -113,7 +114,16 @@ func (c *coverageCommand) print(found *inspect.Coverage) error {
 			fmt.Fprintf(w, "  %s\n", g.Resource)
 			continue
 		}
-		fmt.Fprintf(w, "  %s\t%d\t%s\n", g.Resource, g.Count, examples(g, c.format.value == formatWide))
+		fmt.Fprintf(w, "  %s\t%d\t%s\n", g.Resource, g.Count, examples(g.Examples, g.Count, c.format.value == formatWide))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if len(found.InForce) > 0 {
+		fmt.Fprintln(c.Out, "\nIn force")
+	}
+	for _, r := range found.InForce {
+		fmt.Fprintf(w, "  %s\t%s\t%d\t%s\n", strings.ToLower(r.Ruling), r.Resource, r.Count, examples(r.Examples, r.Count, true))
 	}
 	return w.Flush()
 }
@@ -149,10 +159,10 @@ func unknownKinds(n int) string {
 	return " The objects of " + channel.Plural(n, "further kind") + " could not be read: whether they are protected is unknown."
 }
 
-// examples of a gap; in wide output with the reason of each.
-func examples(g inspect.KindGap, wide bool) string {
-	parts := make([]string, 0, len(g.Examples)+1)
-	for _, e := range g.Examples {
+// examples of so many objects; in wide output with the reason of each.
+func examples(list []inspect.Example, count int, wide bool) string {
+	parts := make([]string, 0, len(list)+1)
+	for _, e := range list {
 		s := e.Name
 		if e.Namespace != "" {
 			s = e.Namespace + "/" + s
@@ -162,7 +172,7 @@ func examples(g inspect.KindGap, wide bool) string {
 		}
 		parts = append(parts, s)
 	}
-	if more := g.Count - len(g.Examples); more > 0 {
+	if more := count - len(list); more > 0 {
 		parts = append(parts, fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(parts, ", ")

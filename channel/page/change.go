@@ -15,20 +15,20 @@ type changes struct{ *Page }
 // changeData of one change.
 type changeData struct {
 	channel.Entry
+	known
 	// Over is how it was resolved; empty while it is open.
 	Over       string
 	Difference difference
 	Causes     []string
 	CauseHref  string
 	ParentHref string
-	Tree       *node
+	Timeline   []moment
 	Votes      []v1alpha1.Vote
 	Requesters []string
 	Glass      *v1alpha1.Vote
 	// Destroys: it deletes or replaces something.
 	Destroys bool
 	Links    []link
-	Notes    []string
 	// Command that approves it, where the page does not.
 	Command string
 }
@@ -70,8 +70,8 @@ func (p changes) show(ctx context.Context, q *query) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := p.changed(d, ruling)
-	data.Tree, data.Notes = trees(p).of(ctx, i, d)
+	data := p.changed(d, ruling, trees(p).of(ctx, i, d))
+	data.Timeline = timeline(d, data.hops, data.gate)
 	for _, a := range channel.ActionsOpened(d, ruling) {
 		data.Links = append(data.Links, link{Text: labels[a], Href: p.links.change(d, a), Class: string(a)})
 	}
@@ -82,9 +82,9 @@ func (p changes) show(ctx context.Context, q *query) (*answer, error) {
 }
 
 // changed is what is shown of a change on its page, and where an action is confirmed.
-func (p changes) changed(d *v1alpha1.Drift, ruling channel.Ruling) *changeData {
+func (p changes) changed(d *v1alpha1.Drift, ruling channel.Ruling, k known) *changeData {
 	data := &changeData{
-		Entry: channel.EntryOf(d, ruling), Difference: differenceOf(d), Causes: channel.CauseLines(d.Spec.Causes),
+		Entry: channel.EntryOf(d, ruling), known: k, Difference: differenceOf(d, k.gate), Causes: channel.CauseLines(d.Spec.Causes),
 		CauseHref:  p.href("/cause", "key", channel.CauseKey(d)),
 		ParentHref: p.links.object(d.Spec.Parent),
 		Votes:      d.Status.Votes, Requesters: d.Status.Requesters, Glass: d.Status.BrokenGlass, Destroys: channel.Destroys(d),

@@ -80,7 +80,7 @@ func (p changes) confirmed(ctx context.Context, d *v1alpha1.Drift, c *confirmati
 		return nil, err
 	}
 	now := p.options.Now()
-	c.Change, c.Verb, c.Shown = p.changed(d, ruling), labels[c.Action], channel.Fingerprint(d)
+	c.Change, c.Verb, c.Shown = p.changed(d, ruling, trees(p).of(ctx, i, d)), labels[c.Action], channel.Fingerprint(d)
 	c.Back, c.About = p.links.change(d, ""), c.Change.Effect
 	would := channel.Click{Action: c.Action, Shown: c.Shown, Reason: "…", Until: now.Add(time.Hour), Opened: true, At: now}
 	do, _ := channel.Decide(would, d, holder, p.options.User)

@@ -39,7 +39,7 @@ func (b *browser) stream(ctx context.Context) (code int, events chan string) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, b.base+b.page.href(eventsPath), nil)
 	require.NoError(b.t, err)
 	r.Header.Set("Accept", eventStream)
-	resp, err := b.client.Do(r)
+	resp, err := b.client.Do(r) //nolint:bodyclose // It is closed where it is read.
 	require.NoError(b.t, err)
 	events = make(chan string, 100)
 	go func() {
@@ -130,6 +130,9 @@ func TestLiveInNamespaces(t *testing.T) {
 	}))
 	next(t, events, "change")
 	shows(t, b.get(b.page.base+"/"), "2 changes of 1 cause", "You may not list changes of the whole cluster")
+	s.remove(t, held(nil))
+	next(t, events, "change")
+	shows(t, b.get(b.page.base+"/"), "1 change of 1 cause")
 }
 
 // TestStreams covers KR-17-18: streams are few, end with the session and with the page, and keep no session.

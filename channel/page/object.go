@@ -18,9 +18,8 @@ type objects struct{ *Page }
 
 // objectData of one object.
 type objectData struct {
+	known
 	Object string
-	Tree   *node
-	Notes  []string
 	// Waiting changes about it; More are left out.
 	Waiting []listed
 	More    int
@@ -48,7 +47,7 @@ func (p objects) show(ctx context.Context, q *query) (*answer, error) {
 		return nil, err
 	}
 	data := &objectData{Object: channel.Describe(ref)}
-	data.Tree, data.Notes = trees(p).tree(ctx, i, o, nil)
+	data.known = trees(p).tree(ctx, i, o, nil)
 	w, err := i.WaitingAbout(ctx, o)
 	if err != nil {
 		data.Notes = append(data.Notes, "What waits is not known: "+err.Error())

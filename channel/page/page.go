@@ -83,6 +83,7 @@ func New(o Options) (*Page, error) {
 		"GET /object":                on.show,
 		"GET /object/{action}":       on.confirm,
 		"POST /object/{action}":      on.decide,
+		"GET /coverage":              (&coverage{Page: p}).show,
 		"POST /leave":                p.leave,
 	} {
 		p.mux.Handle(pattern, p.handle(h))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -25,7 +26,7 @@ func shows(t *testing.T, r response, want ...string) {
 // TestPages covers KR-17-12: what each page shows of a change that waits.
 func TestPages(t *testing.T) {
 	_, o, _ := newServer(t, held(func(d *v1alpha1.Drift) {
-		d.Status.Votes = []v1alpha1.Vote{{User: "anna@example.com", Via: "slack"}}
+		d.Status.Votes = []v1alpha1.Vote{{User: "anna@example.com", Via: "slack", At: metav1.NewTime(morning.Add(10 * time.Minute))}}
 		d.Status.Lacks = "1 of 2 approvals; needs 1 more of group dba"
 		d.Spec.Difference = append(d.Spec.Difference, v1alpha1.FieldDifference{Path: "spec.tags", Verb: "Mutate", Old: `{"a":1,"b":2}`, New: `{"a":1,"b":3}`})
 	}))
@@ -35,9 +36,12 @@ func TestPages(t *testing.T) {
 	cause := b.get(b.page.base + "/cause?key=shops-7f3")
 	shows(t, cause, "change Database team/orders-db: spec.forProvider.size: 20 → 50", "1 vote", "below Shop team/orders")
 	change := b.get(b.change(""))
-	shows(t, change, "change Database team/orders-db", "Stored", "Would become", "anna@example.com", "needs 1 more of group dba", "ticket: SHOP-1",
+	shows(t, change, "change Database team/orders-db", "Wanted", "Stored", "In the cloud", "anna@example.com", "needs 1 more of group dba", "ticket: SHOP-1",
 		"External resource db-4711", "gate closed", `<mark>  &#34;b&#34;: 3</mark>`, "Approve once", "Reject", "Withdraw", "Snooze", "Freeze")
 	assert.NotContains(t, change.body, "Not read", "all of it")
+	_, line, _ := strings.Cut(change.body, "Time line")
+	shows(t, response{code: http.StatusOK, body: line}, "2026-01-05T09:00:00Z</time> held for the first time",
+		"2026-01-05T09:10:00Z</time> approved by anna@example.com by slack")
 	tree := change.body[strings.Index(change.body, `class="tree"`):]
 	for _, part := range []string{"hans", "Shop team/orders", "Database team/orders-db", "Held: change", "External resource"} {
 		n := strings.Index(tree, part)
@@ -66,9 +70,26 @@ func TestDecided(t *testing.T) {
 	for _, path := range []string{b.page.base + "/", b.change("")} {
 		shows(t, b.get(path), "incident 4711", "snoozed until 2026-01-06T08:00:00Z by bert", "not before the audit")
 	}
+	shows(t, b.get(b.page.base+"/coverage"), "Frozen: 1 of shops.example.org", "incident 4711", "Snoozed: 1 of shops.example.org", "bert")
 	object := b.get(b.page.base + "/object?apiVersion=example.org%2Fv1&kind=Shop&namespace=team&name=orders")
 	shows(t, object, "Unfreeze", "incident 4711", "not before the audit", "snoozed until")
 	assert.NotContains(t, b.get(b.change("")).body, "Approve once", "it is rejected")
+}
+
+// TestCoverage covers KR-17-12: what is not protected, read once a minute.
+func TestCoverage(t *testing.T) {
+	s, o, clock := newServer(t)
+	b := open(t, o)
+	shows(t, b.get(b.page.base+"/coverage"), "of 2 objects of 2 kinds are protected")
+	s.mu.Lock()
+	delete(s.objects, databasePath)
+	s.mu.Unlock()
+	shows(t, b.get(b.page.base+"/coverage"), "of 2 objects")
+	clock.move(2 * coveredFor)
+	shows(t, b.get(b.page.base+"/coverage"), "of 1 object of")
+	s.forbidden = func(_, path string) bool { return strings.Contains(path, "mutatingwebhookconfigurations") }
+	clock.move(2 * coveredFor)
+	shows(t, b.get(b.page.base+"/coverage"), "What is protected is unknown")
 }
 
 // TestNothing covers KR-17-12 and KR-17-16: nothing waits, a cluster without rights, and one Namespace of several.
@@ -184,7 +205,9 @@ func TestMany(t *testing.T) {
 	const changes = 5
 	began = time.Now()
 	for n := range changes {
-		s.put(t, held(func(d *v1alpha1.Drift) { d.Name, d.Spec.ID = fmt.Sprintf("%016x", 1<<20+n), fmt.Sprintf("%016x", 1<<20+n) }))
+		s.put(t, held(func(d *v1alpha1.Drift) {
+			d.Name, d.Spec.ID = fmt.Sprintf("%016x", 1<<20+n), fmt.Sprintf("%016x", 1<<20+n)
+		}))
 		for want := fmt.Sprintf("%d changes of", 10001+n); !strings.Contains(b.get(b.page.base+"/").body, want); {
 			next(t, events, "change")
 		}

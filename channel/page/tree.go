@@ -44,24 +44,38 @@ func (n *node) add(below *node) *node {
 // trees of objects and changes.
 type trees struct{ *Page }
 
+// known of an object or a change.
+type known struct {
+	// Tree from the user at the origin of the last change to the external system; nil where the object cannot be read.
+	Tree *node
+	// Notes are about what cannot be read.
+	Notes []string
+	// hops of the trace, and the gate; nil where they are unknown, and where there is no gate.
+	hops []v1alpha1.Hop
+	gate *inspect.Gate
+}
+
+// note that something is unknown.
+func (k *known) note(what string, err error) {
+	if err != nil {
+		k.Notes = append(k.Notes, what+": "+err.Error())
+	}
+}
+
 // tree of an object: from the user at the origin of its last change through the objects to what is below it and to the external system. held is a
-// change that waits; nil for none. What cannot be read is a note.
-func (p trees) tree(ctx context.Context, i *inspect.Inspector, o *unstructured.Unstructured, held *v1alpha1.Drift) (top *node, notes []string) {
+// change that waits; nil for none.
+func (p trees) tree(ctx context.Context, i *inspect.Inspector, o *unstructured.Unstructured, held *v1alpha1.Drift) (k known) {
 	chain, err := i.Chain(ctx, o)
-	if err != nil {
-		notes = append(notes, "The trace is not known: "+err.Error())
-	}
+	k.note("The trace is not known", err)
 	e, err := i.Explain(ctx, o, nil)
-	if err != nil {
-		notes = append(notes, "The gate is not known: "+err.Error())
-	}
-	top = &node{Kind: "person", Text: "an unknown user"}
-	at := top
+	k.note("The gate is not known", err)
+	k.Tree = &node{Kind: "person", Text: "an unknown user"}
+	at := k.Tree
 	if chain != nil {
-		notes = append(notes, chain.Notes...)
+		k.hops, k.Notes = chain.Hops, append(k.Notes, chain.Notes...)
 		for n, h := range chain.Hops {
 			if n == 0 {
-				top.Text = userOf(h)
+				k.Tree.Text = userOf(h)
 			}
 			at = at.add(p.hop(h, v1alpha1.ObjectReference{APIVersion: h.APIVersion, Kind: h.Kind, Namespace: h.Namespace, Name: h.Name}))
 		}
@@ -71,9 +85,10 @@ func (p trees) tree(ctx context.Context, i *inspect.Inspector, o *unstructured.U
 		at.add(&node{Kind: "held", Text: "Held: " + channel.Clip(channel.Summary(held)), At: channel.Since(held)})
 	}
 	if e != nil && e.Gate != nil {
+		k.gate = e.Gate
 		at.add(cloudOf(o, e.Gate))
 	}
-	return top, notes
+	return k
 }
 
 // hop as a node.
@@ -155,17 +170,20 @@ func cloudOf(o *unstructured.Unstructured, g *inspect.Gate) *node {
 }
 
 // of a change: of its object, or of the parent where the object does not exist.
-func (p trees) of(ctx context.Context, i *inspect.Inspector, d *v1alpha1.Drift) (*node, []string) {
+func (p trees) of(ctx context.Context, i *inspect.Inspector, d *v1alpha1.Drift) known {
 	o, err := p.reader.object(ctx, d.Spec.Child)
-	var notes []string
-	if err != nil {
-		if !errors.Is(err, errUnnamed) {
-			notes = append(notes, "The object is not shown: "+err.Error())
-		}
-		if o, err = p.reader.object(ctx, d.Spec.Parent); err != nil {
-			return nil, append(notes, "The parent is not shown: "+err.Error())
-		}
+	if err == nil {
+		return p.tree(ctx, i, o, d)
 	}
-	top, more := p.tree(ctx, i, o, d)
-	return top, append(notes, more...)
+	var before known
+	if !errors.Is(err, errUnnamed) {
+		before.note("The object is not shown", err)
+	}
+	if o, err = p.reader.object(ctx, d.Spec.Parent); err != nil {
+		before.note("The parent is not shown", err)
+		return before
+	}
+	k := p.tree(ctx, i, o, d)
+	k.Notes, k.gate = append(before.Notes, k.Notes...), nil // the gate of the parent is none of its
+	return k
 }

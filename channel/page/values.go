@@ -3,11 +3,14 @@ package page
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
+	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
 const (
@@ -22,24 +25,26 @@ const (
 
 // difference of a change as a table.
 type difference struct {
-	// From and To are what the columns are.
-	From, To string
-	Rows     []row
+	// Columns are what the cells of each row are.
+	Columns []string
+	Rows    []row
 	// More rows are left out.
 	More int
 }
 
 // row is one field.
 type row struct {
-	Path     string
-	Old, New cell
+	Path  string
+	Cells []cell
 }
 
 // cell is a value in lines.
 type cell struct {
-	// None: there is no value. Secret: it is not shown.
-	None, Secret bool
-	Lines        []line
+	// Column that it is in.
+	Column string
+	// None: there is no value. Secret: it is not shown. Unknown: it is not known which value there is.
+	None, Secret, Unknown bool
+	Lines                 []line
 	// More bytes are left out.
 	More int
 }
@@ -51,22 +56,52 @@ type line struct {
 	Changed bool
 }
 
-// differenceOf a change in two columns (KR-17-12).
-func differenceOf(d *v1alpha1.Drift) difference {
-	out := difference{From: "Stored", To: "Would become"}
-	if channel.IsExternal(d) {
-		out.From, out.To = "In the cloud", "Wanted"
+// differenceOf a change in columns: what its author wants, what is stored and, of a managed resource, what is in the cloud (KR-17-12). g is the gate of the
+// object; nil for none.
+func differenceOf(d *v1alpha1.Drift, g *inspect.Gate) difference {
+	external, cloud := channel.IsExternal(d), g != nil && !g.Unsupported || channel.IsExternal(d)
+	out := difference{Columns: []string{"Wanted", "Stored"}}
+	if cloud {
+		out.Columns = append(out.Columns, "In the cloud")
 	}
 	for n, f := range d.Spec.Difference {
 		if n == maxRows {
 			out.More = len(d.Spec.Difference) - n
 			break
 		}
-		r := row{Path: channel.Clip(f.Path), Old: cellOf(f.Old), New: cellOf(f.New)}
-		mark(r.Old.Lines, r.New.Lines)
+		r := row{Path: channel.Clip(f.Path)}
+		wanted, old := cellOf(f.New), cellOf(f.Old)
+		mark(old.Lines, wanted.Lines)
+		switch {
+		case external: // which is wanted as it is stored
+			r.Cells = []cell{wanted, cellOf(f.New), old}
+		case cloud:
+			r.Cells = []cell{wanted, old, inCloud(f, g)}
+		default:
+			r.Cells = []cell{wanted, old}
+		}
+		for n := range r.Cells {
+			r.Cells[n].Column = out.Columns[n]
+		}
 		out.Rows = append(out.Rows, r)
 	}
 	return out
+}
+
+// inCloud is the value of a field in the external system, as far as the provider reports it: what is stored, unless it is part of the external drift.
+func inCloud(f v1alpha1.FieldDifference, g *inspect.Gate) cell {
+	for _, other := range g.Difference {
+		if other.Path == f.Path {
+			return cellOf(other.Old)
+		}
+	}
+	related := slices.ContainsFunc(g.Difference, func(other v1alpha1.FieldDifference) bool {
+		return change.Under(other.Path, f.Path) || change.Under(f.Path, other.Path)
+	})
+	if related || g.Blind != "" || g.Gone || !change.Under(f.Path, "spec.forProvider") {
+		return cell{Unknown: true}
+	}
+	return cellOf(f.Old)
 }
 
 // cellOf a value as a Drift has it: JSON, which may be cut.

@@ -135,7 +135,7 @@ func (w *watches) open(ns string) (out []v1alpha1.Drift, ok bool) {
 			sorted = append(sorted, d)
 		}
 	}
-	slices.SortFunc(sorted, func(a, b *v1alpha1.Drift) int { return inspect.ByUrgency(a, b) })
+	slices.SortFunc(sorted, inspect.ByUrgency)
 	out = make([]v1alpha1.Drift, len(sorted))
 	for n, d := range sorted {
 		out[n] = *d

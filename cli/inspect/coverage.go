@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -83,6 +84,8 @@ type Coverage struct {
 	Unanswered string `json:"unanswered,omitempty"`
 	// Gaps, worst first, then by kind.
 	Gaps []KindGap `json:"gaps"`
+	// InForce is what was decided about parents: which are frozen or snoozed.
+	InForce []KindRuling `json:"inForce,omitempty"`
 	// Undecided is why nothing counts as protected: the user may not read what is guarded, or the policies. Gaps of guarding and
 	// modes are not among Gaps then. Empty where both were read.
 	Undecided string `json:"undecided,omitempty"`
@@ -112,7 +115,23 @@ type KindGap struct {
 	Examples []Example `json:"examples,omitempty"`
 }
 
-// Example of a gap.
+// What was decided about parents.
+const (
+	RulingFrozen  = "Frozen"
+	RulingSnoozed = "Snoozed"
+)
+
+// KindRuling is what was decided about parents of one kind.
+type KindRuling struct {
+	// Ruling is Frozen or Snoozed.
+	Ruling   string `json:"ruling"`
+	Resource string `json:"resource"`
+	// Count of objects, and at most MaxExamples of them, each with the reason.
+	Count    int       `json:"count"`
+	Examples []Example `json:"examples"`
+}
+
+// Example of a gap or a ruling.
 type Example struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
@@ -161,6 +180,7 @@ func (i *Inspector) Coverage(ctx context.Context, namespace string) (*Coverage, 
 // list is a gap of its own, any other error ends the command.
 func (i *Inspector) coverKind(ctx context.Context, out *Coverage, info cluster.Info, namespace string) error {
 	found := map[Gap]*KindGap{}
+	inForce := rulingsOf(info.Resource)
 	for o, err := range cluster.Items(ctx, cluster.ResourceOf(i.Direct.Dynamic, info.GVR, info.Namespaced, namespace), cluster.PageSize) {
 		if kerrors.IsNotFound(err) {
 			return nil // its CRD was deleted in the meantime
@@ -179,6 +199,9 @@ func (i *Inspector) coverKind(ctx context.Context, out *Coverage, info cluster.I
 		if err != nil {
 			return err
 		}
+		if err := inForce.note(ctx, i, o); err != nil {
+			return err
+		}
 		out.Objects++
 		if len(gaps) == 0 && out.Undecided == "" {
 			out.Protected++
@@ -190,7 +213,47 @@ func (i *Inspector) coverKind(ctx context.Context, out *Coverage, info cluster.I
 	for _, g := range found {
 		out.Gaps = append(out.Gaps, *g)
 	}
+	for _, r := range []KindRuling{inForce.frozen, inForce.snoozed} {
+		if r.Count > 0 {
+			out.InForce = append(out.InForce, r)
+		}
+	}
 	return nil
+}
+
+// kindRulings of one kind.
+type kindRulings struct{ frozen, snoozed KindRuling }
+
+func rulingsOf(resource string) *kindRulings {
+	return &kindRulings{KindRuling{Ruling: RulingFrozen, Resource: resource}, KindRuling{Ruling: RulingSnoozed, Resource: resource}}
+}
+
+// note what was decided about a parent. What the user may not read is left out.
+func (r *kindRulings) note(ctx context.Context, i *Inspector, o *unstructured.Unstructured) error {
+	s := i.Direct.Sum(o).State
+	if !isParent(s) {
+		return nil
+	}
+	f, err := i.FreezeOf(ctx, s)
+	if err != nil {
+		return err
+	}
+	if f != nil {
+		r.frozen.add(o, f.Why())
+	}
+	now := i.options.Now()
+	if set := approval.ParseAt(s.Annotations, now); set.Snoozed(now) {
+		r.snoozed.add(o, "until "+set.Snooze.Expiry.UTC().Format(time.RFC3339)+" by "+cmp.Or(set.Snooze.User, "an unknown user"))
+	}
+	return nil
+}
+
+// add an object.
+func (r *KindRuling) add(o *unstructured.Unstructured, why string) {
+	r.Count++
+	if len(r.Examples) < MaxExamples {
+		r.Examples = append(r.Examples, Example{Namespace: o.GetNamespace(), Name: o.GetName(), Why: why})
+	}
 }
 
 // note a gap of an object.
