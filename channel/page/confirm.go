@@ -19,6 +19,8 @@ type confirmation struct {
 	Verb   string
 	// Back leads to what it is about, About describes that.
 	Back, About string
+	// To is where it is sent; empty for the address of the page.
+	To string
 	// Effects are what it will do, in sentences; Writes are the annotations that it writes.
 	Effects []string
 	Writes  []string

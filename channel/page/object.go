@@ -110,6 +110,7 @@ func (p objects) freezing(o *unstructured.Unstructured, ref v1alpha1.ObjectRefer
 			Text: "Nothing was done. Open the object: it shows what may be done."}
 	}
 	c.Verb, c.About, c.Back, c.Shown = labels[c.Action], channel.Describe(ref), p.links.object(ref), channel.FreezeFingerprint(o.GetAnnotations())
+	c.To = p.links.freeze(ref, c.Action) // it may be shown where the other one was sent
 	c.Writes = []string{"annotation " + v1alpha1.AnnotationKeyFreeze + " of " + c.About}
 	if c.Action == channel.ActionFreeze {
 		c.Effects = []string{"All changes below " + c.About + " are refused, requested ones too, until it is unfrozen. Your reason is part of each refusal."}
