@@ -57,6 +57,13 @@ func openCache() (cache, error) {
 	return cache{dir: filepath.Join(dir, "kausality", "parts")}, nil
 }
 
+// CacheDir returns the directory of the cache, which need not exist, for what else tests fetch: what is not used for 30 days is removed there.
+func CacheDir() (string, error) {
+	c, err := openCache()
+
+	return c.dir, err
+}
+
 // An entry is a program in the cache.
 type entry struct {
 	path, sum string
