@@ -1,5 +1,5 @@
 # Everything that developers and CI run. Needs Go 1.26, git, make and a POSIX shell;
-# downloads nothing but Go modules. `make help` lists the targets.
+# downloads nothing but Go modules and, for a test in a browser, axe-core. `make help` lists the targets.
 
 .DEFAULT_GOAL := help
 .SUFFIXES:
