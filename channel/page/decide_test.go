@@ -20,7 +20,7 @@ func TestApprove(t *testing.T) {
 	before, after := b.take(b.change("approve"), nil)
 	shows(t, before, "What it will do", "Exactly the difference below may pass, once.", "annotation "+approveKey+" of Shop team/orders",
 		"spec.forProvider.size", "Cancel")
-	shows(t, after, `role="status">Approved.`)
+	shows(t, after, `role="status">Approved.`, "An approval is stored.", "Withdraw")
 	assert.Equal(t, "once", s.annotations(shopPath)[approveKey])
 	assert.Equal(t, FieldManager, s.manager)
 	assert.NotContains(t, b.get(b.change("")).body, "Approved.", "it is shown once")

@@ -137,19 +137,23 @@ func readable(value string) string {
 	if len(value) > maxShown {
 		return value
 	}
-	switch value[0] {
-	case '{', '[':
-		var out bytes.Buffer
-		if json.Indent(&out, []byte(value), "", "  ") == nil {
-			return out.String()
-		}
-	case '"':
-		var s string
-		if json.Unmarshal([]byte(value), &s) == nil && strings.Contains(s, "\n") {
-			return s
-		}
+	var v any
+	in := json.NewDecoder(strings.NewReader(value))
+	in.UseNumber()
+	if in.Decode(&v) != nil || in.More() {
+		return value
 	}
-	return value
+	if s, ok := v.(string); ok && strings.Contains(s, "\n") {
+		return s
+	}
+	var out bytes.Buffer
+	to := json.NewEncoder(&out)
+	to.SetEscapeHTML(false) // templates do that
+	to.SetIndent("", "  ")
+	if to.Encode(v) != nil {
+		return value
+	}
+	return strings.TrimSuffix(out.String(), "\n")
 }
 
 // mark the lines of two values that the other one does not have, by their longest common subsequence.

@@ -14,6 +14,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
+	"github.com/kausality-io/function-kausality/cli/annotate"
 )
 
 // maxRulings bounds the parents that are read for what was decided about the changes below them; about the others that is unknown.
@@ -38,6 +39,7 @@ func (s *Rulings) Of(ctx context.Context, d *v1alpha1.Drift) (out channel.Ruling
 	if err != nil || p == nil {
 		return out, err
 	}
+	_, out.Approved = p.Annotations[annotate.ApproveKey(d.Name)]
 	now := s.i.options.Now()
 	if r, ok := settling.Rejected(&d.Spec, p, now); ok {
 		out.Rejected = &r
