@@ -15,9 +15,40 @@
     return href ? 'a[href="' + CSS.escape(href) + '"]' : null;
   };
 
+  // Makes a node what another one is. What is the same is kept as it is; a link that leads elsewhere is another link.
+  const become = (node, next) => {
+    if (node.isEqualNode(next)) return;
+    const same = node.nodeType === next.nodeType && node.nodeName === next.nodeName;
+    if (!same || (node.getAttribute && ["href", "action", "id"].some((a) => node.getAttribute(a) !== next.getAttribute(a)))) {
+      node.replaceWith(next);
+      return;
+    }
+    if (node.nodeType !== Node.ELEMENT_NODE) {
+      node.data = next.data;
+      return;
+    }
+    for (const a of [...node.attributes]) if (!next.hasAttribute(a.name)) node.removeAttribute(a.name);
+    for (const a of next.attributes) node.setAttribute(a.name, a.value);
+    const have = [...node.childNodes], want = [...next.childNodes];
+    want.forEach((w, n) => (n < have.length ? become(have[n], w) : node.append(w)));
+    have.slice(want.length).forEach((old) => old.remove());
+  };
+
+  // Nothing moves while the user is about to click, or selects text.
+  let pressed = false, moved = 0;
+  addEventListener("pointerdown", () => { pressed = true; });
+  for (const end of ["pointerup", "pointercancel", "blur"]) addEventListener(end, () => { pressed = false; });
+  for (const use of ["pointermove", "keydown"]) addEventListener(use, () => { moved = Date.now(); });
+  const inUse = () => {
+    const selected = getSelection();
+    return pressed || Date.now() - moved < 500 || (selected && !selected.isCollapsed && content.contains(selected.anchorNode));
+  };
+
   let loading = false, again = false, last = content.innerHTML;
   const load = async (why) => {
-    if (loading || document.hidden) { again = why; return; }
+    if (document.hidden) return; // it is loaded once it is visible
+    if (loading) { again = why; return; }
+    if (inUse()) { setTimeout(load, 250, why); return; }
     loading = true;
     again = false;
     try {
@@ -32,9 +63,9 @@
       if (body.innerHTML !== last) {
         last = body.innerHTML;
         const focus = focused();
-        content.replaceChildren(...body.childNodes);
+        become(content, body);
         document.title = next.title;
-        if (focus) content.querySelector(focus)?.focus({ preventScroll: true });
+        if (focus && !focused()) content.querySelector(focus)?.focus({ preventScroll: true });
       }
       state.textContent = why === "change" ? "Live, updated " + new Date().toLocaleTimeString() : state.textContent || "Live";
     } catch {

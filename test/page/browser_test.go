@@ -214,21 +214,23 @@ func (b *tab) leaves(document float64) {
 	})
 }
 
-// click on the first link or button with a text, by the mouse.
+// click on the first link or button with a text, which has to be where a mouse can reach it. It is found and clicked at once: a live page may change
+// in between.
 func (b *tab) click(text string) {
 	b.t.Helper()
-	at, before := struct{ X, Y float64 }{}, b.document()
+	found, before := "", b.document()
 	b.eval(fmt.Sprintf(`(() => {
 		const e = [...document.querySelectorAll("main a, main button, header button")].find(e => e.textContent.includes(%q));
-		if (!e) return {X: -1, Y: -1};
+		if (!e) return "there is none";
 		e.scrollIntoView({block: "center", behavior: "instant"});
-		const r = e.getClientRects()[0];
-		return {X: r.left + r.width / 2, Y: r.top + r.height / 2};
-	})()`, text), &at)
-	if at.X < 0 {
-		b.t.Fatalf("there is no link or button %q: %v", text, b.lacks([]string{text}))
+		const r = e.getClientRects()[0], at = document.elementFromPoint(r.left + r.width / 2, r.top + r.height / 2);
+		if (!at || !e.contains(at)) return "it is covered";
+		e.click();
+		return "";
+	})()`, text), &found)
+	if found != "" {
+		b.t.Fatalf("a link or button %q cannot be clicked: %s: %v", text, found, b.lacks([]string{text}))
 	}
-	b.run(chromedp.MouseClickXY(at.X, at.Y))
 	b.leaves(before)
 }
 

@@ -46,6 +46,23 @@ func TestNewcomer(t *testing.T) {
 	b.without("newcomer-orders")
 }
 
+// TestLive covers KR-17-18: an open page shows a change that is held, and that it is over, without being loaded by the user, and keeps the focus.
+func TestLive(t *testing.T) {
+	s := newFixture(t, "live")
+	s.settled("orders")
+	s.refused("live-7f3", "gold", "orders")
+	b := look(t, hans)
+	b.reloads("live-7f3")
+	b.click("live-7f3")
+	b.awaits("live-orders", "Live")
+	document := b.document()
+	b.eval(`(() => { [...document.querySelectorAll("main a")].find(e => e.textContent.includes("live-orders")).focus(); })()`, nil)
+	s.refused("live-7f3", "platinum", "orders")
+	b.awaits("gold", "platinum")
+	assert.Contains(t, b.focused().Text, "live-orders", "the focus is kept")
+	assert.Equal(t, document, b.document(), "the user has loaded nothing") //nolint:testifylint // It is an identity.
+}
+
 // TestReject covers KR-17-17: a change is rejected with a reason, which Crossplane is answered, and that is withdrawn.
 func TestReject(t *testing.T) {
 	s := newFixture(t, "reject")
