@@ -89,7 +89,8 @@ func (p changes) changed(d *v1alpha1.Drift, ruling channel.Ruling, k known) *cha
 		Entry: channel.EntryOf(d, ruling), known: k, Difference: differenceOf(d, k.gate), Causes: channel.CauseLines(d.Spec.Causes),
 		CauseHref:  p.href("/cause", "key", channel.CauseKey(d)),
 		ParentHref: p.links.object(d.Spec.Parent),
-		Votes:      d.Status.Votes, Requesters: d.Status.Requesters, Glass: d.Status.BrokenGlass, Approved: ruling.Approved && channel.Open(d), Destroys: channel.Destroys(d),
+		Votes:      d.Status.Votes, Requesters: d.Status.Requesters, Glass: d.Status.BrokenGlass, Approved: ruling.Approved && channel.Open(d),
+		Destroys: channel.Destroys(d),
 	}
 	if len(data.Causes) == 0 && d.Spec.Cause != "" {
 		data.Causes = []string{"cause: " + d.Spec.Cause}

@@ -119,6 +119,7 @@ var synopses = map[string][]exemption{
 		{"approve ID --break-glass REASON", "test/kubectl/votes_test.go", `the.pipe(t, "approve", id, "--break-glass", "the disk is full")`},
 		{"withdraw ID", "test/kubectl/votes_test.go", `the.pipe(t, "withdraw", id)`},
 	},
+	"docs/page.md": {{"kubectl kausality ui", "test/page/browser_test.go", `"ui", "--no-browser"`}},
 	"docs/slack.md": {
 		{"notify slack --print-roles", "test/e2e/story/slack.go", `"notify", "slack", config, "--print-roles"`},
 		{"notify slack with these roles and tokens", "test/e2e/story/slack.go", `"notify", "slack", "--kubeconfig="+kubeconfig`},
