@@ -3,7 +3,8 @@
 (() => {
   const content = document.getElementById("content");
   const state = document.getElementById("live");
-  if (!content || !state || !content.dataset.events) return;
+  const events = content && content.dataset.events;
+  if (!events || !state) return;
   const away = "Not live: kubectl kausality ui does not answer, or too many of its pages are open";
 
   // The element that has the focus, by what is the same on the next page.
@@ -79,7 +80,7 @@
   // A page that is not visible has no connection: browsers have few of them.
   let source = null;
   const connect = () => {
-    source = new EventSource(content.dataset.events);
+    source = new EventSource(events);
     source.addEventListener("open", () => { state.textContent = "Live"; });
     source.addEventListener("change", () => load("change"));
     source.addEventListener("beat", () => load("beat"));

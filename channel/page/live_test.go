@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -180,6 +181,24 @@ func TestStreamsEndWithThePage(t *testing.T) {
 	next(t, events, "open")
 	end()
 	require.Eventually(t, func() bool { return closed(events) }, soon, 10*time.Millisecond)
+}
+
+// TestStreamOutlastsARequest covers KR-17-18: what bounds the time that requests and answers take does not end a stream.
+func TestStreamOutlastsARequest(t *testing.T) {
+	_, o, _ := newServer(t, held(nil))
+	b := open(t, o)
+	b.run()
+	server := httptest.NewUnstartedServer(b.page)
+	server.Config.ReadTimeout, server.Config.WriteTimeout = 200*time.Millisecond, 200*time.Millisecond
+	server.Start()
+	t.Cleanup(server.Close)
+	b.page.options.Hosts = append(b.page.options.Hosts, strings.TrimPrefix(server.URL, "http://"))
+	b.base = server.URL
+	_, events := b.stream(t.Context())
+	next(t, events, "open")
+	assert.Never(t, func() bool { return closed(events) }, time.Second, 50*time.Millisecond)
+	b.page.streams.signal()
+	next(t, events, "change")
 }
 
 // TestNoticeOfALivePage covers KR-17-18: what was done is shown by the page that the user opens, not by one that loads itself.
