@@ -66,7 +66,9 @@ func (c *uiCommand) run(cmd *cobra.Command, _ []string) error {
 	fmt.Fprintf(c.Out, "%s\n", url)
 	fmt.Fprintln(c.ErrOut, "The URL is good once, for ten minutes. Ctrl-C ends the page.")
 	if !c.noBrowser {
-		if err := c.browse(ctx, url); err != nil {
+		end, err := c.browse(ctx, url)
+		defer end()
+		if err != nil {
 			fmt.Fprintf(c.ErrOut, "No browser was opened (%v); open the URL yourself.\n", err)
 		}
 	}
@@ -142,21 +144,14 @@ func serveUntil(ctx context.Context, listener net.Listener, h http.Handler) erro
 	return nil
 }
 
-// browse opens a URL in the user's browser, and does not wait for it. The browser is given a file that leads there, which the user alone may read: other
-// users of the computer may read the arguments of processes.
-func (c *uiCommand) browse(ctx context.Context, url string) error {
+// browse opens a URL in the user's browser, and does not wait for it. end removes what it has written.
+func (c *uiCommand) browse(ctx context.Context, url string) (end func(), err error) {
 	if c.open != nil {
-		return c.open(ctx, url)
+		return func() {}, c.open(ctx, url)
 	}
-	dir, err := os.MkdirTemp("", "kausality-ui-")
+	file, end, err := leadTo(url)
 	if err != nil {
-		return fmt.Errorf("cannot write the file that leads to the page: %w", err)
-	}
-	context.AfterFunc(ctx, func() { os.RemoveAll(dir) }) //nolint:errcheck // The URL in it is good for ten minutes.
-	file := filepath.Join(dir, "open.html")
-	leads := fmt.Sprintf("<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0; url=%[1]s\"><a href=\"%[1]s\">Kausality</a>\n", url)
-	if err := os.WriteFile(file, []byte(leads), 0o600); err != nil {
-		return fmt.Errorf("cannot write the file that leads to the page: %w", err)
+		return end, err
 	}
 	program := map[string]string{"darwin": "open", "windows": "explorer"}[runtime.GOOS]
 	if program == "" {
@@ -164,8 +159,24 @@ func (c *uiCommand) browse(ctx context.Context, url string) error {
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), program, file) // it outlives the page
 	if err := cmd.Start(); err != nil {
-		return err
+		return end, err
 	}
 	go cmd.Wait() //nolint:errcheck // Whether the browser succeeds, the user sees.
-	return nil
+	return end, nil
+}
+
+// leadTo writes a file that leads a browser to a URL, and that the user alone may read: other users of the computer may read the arguments of processes.
+// end removes it.
+func leadTo(url string) (file string, end func(), err error) {
+	dir, err := os.MkdirTemp("", "kausality-ui-")
+	if err != nil {
+		return "", func() {}, fmt.Errorf("cannot write the file that leads to the page: %w", err)
+	}
+	end = func() { os.RemoveAll(dir) } //nolint:errcheck // The URL in it is good for ten minutes.
+	file = filepath.Join(dir, "open.html")
+	leads := fmt.Sprintf("<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0; url=%[1]s\"><a href=\"%[1]s\">Kausality</a>\n", url)
+	if err := os.WriteFile(file, []byte(leads), 0o600); err != nil {
+		return "", end, fmt.Errorf("cannot write the file that leads to the page: %w", err)
+	}
+	return file, end, nil
 }

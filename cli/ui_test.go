@@ -68,3 +68,20 @@ func TestUI(t *testing.T) {
 		})
 	}
 }
+
+// TestLeadTo covers KR-17-13: the URL is in a file that the user alone may read, and that goes with the command.
+func TestLeadTo(t *testing.T) {
+	const url = "http://127.0.0.1:8090/0123/enter?token=4567"
+	file, end, err := leadTo(url)
+	require.NoError(t, err)
+	raw, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Contains(t, string(raw), `content="0; url=`+url+`"`)
+	for path, want := range map[string]os.FileMode{file: 0o600, filepath.Dir(file): 0o700} {
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		assert.Equal(t, want, info.Mode().Perm(), path)
+	}
+	end()
+	assert.NoDirExists(t, filepath.Dir(file))
+}
