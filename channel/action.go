@@ -142,7 +142,7 @@ type Write struct {
 	Edit annotate.Edit
 }
 
-// Decision is what a click stands for: writes to one object, in their order.
+// Decision is what a click means: writes to one object, in their order.
 type Decision struct {
 	On     v1alpha1.ObjectReference
 	Writes []Write

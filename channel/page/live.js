@@ -45,11 +45,14 @@
     return pressed || Date.now() - moved < 500 || (selected && !selected.isCollapsed && content.contains(selected.anchorNode));
   };
 
-  let loading = false, again = false, last = content.innerHTML;
+  let loading = false, again = false, later = null, last = content.innerHTML;
   const load = async (why) => {
     if (document.hidden) return; // it is loaded once it is visible
     if (loading) { again = why; return; }
-    if (inUse()) { setTimeout(load, 250, why); return; }
+    if (inUse()) {
+      later ??= setTimeout(() => { later = null; load(why); }, 250);
+      return;
+    }
     loading = true;
     again = false;
     try {
