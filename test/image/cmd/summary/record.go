@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,7 +111,7 @@ func (r record) compare(seconds map[string]float64) []string {
 	return lines
 }
 
-// writeDurations writes what each package took in the form of a record.
+// writeDurations writes what each package took in the form of a record, to a file that is created with its directory as needed.
 func (r record) writeDurations(path string, seconds map[string]float64) error {
 	var b strings.Builder
 	for _, pkg := range slices.Sorted(maps.Keys(seconds)) {
@@ -120,7 +121,7 @@ func (r record) writeDurations(path string, seconds map[string]float64) error {
 		}
 		_, _ = fmt.Fprintf(&b, "%s\t%.1f\t%s\n", pkg, seconds[pkg], load)
 	}
-	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(b.String()), 0o600)); err != nil {
 		return fmt.Errorf("cannot write durations: %w", err)
 	}
 	return nil

@@ -56,6 +56,25 @@ func TestPhases(t *testing.T) {
 	}
 }
 
+// A fresh clone has no directory for what a run writes.
+func TestNoDirectory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const makefile = "unit:\n\t@echo '{\"passed\":1,\"seconds\":{\"a\":2}}' >>$$" + tallyFile + "\n"
+	if err := os.WriteFile("Makefile", []byte(makefile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := run(t.Context(), []string{"phases", "--durations", "out/durations.tsv", "unit"}, &out); err != nil {
+		t.Errorf("phases: want success, got %v\n%s", err, &out)
+	}
+	if raw, err := os.ReadFile("out/durations.tsv"); err != nil || string(raw) != "a\t2.0\tplane\n" {
+		t.Errorf("durations: got %q, %v", raw, err)
+	}
+	if err := appendTo("other/flaky.tsv", "TestA\n"); err != nil {
+		t.Error(err)
+	}
+}
+
 // A phase that passed is not run again on the same tree, and its tests still count; what passed on a clean work tree
 // is recorded.
 func TestResume(t *testing.T) {
