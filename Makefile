@@ -157,7 +157,7 @@ integration: $(SUMMARY) $(GOTESTSUM) parts from-image ## Test against real contr
 
 .PHONY: check-planes
 check-planes: $(SUMMARY) $(GOTESTSUM) parts from-image
-	@$(SUMMARY) test --gotestsum $(GOTESTSUM) -C test --each --packages ./conformance -- $(PLANE_FLAGS) -args -conformance.part=$(FIFTH)/5
+	@$(SUMMARY) test --gotestsum $(GOTESTSUM) -C test --each --record $(RECORD) --packages ./conformance -- $(PLANE_FLAGS) -args -conformance.part=$(FIFTH)/5
 	@$(SUMMARY) test --gotestsum $(GOTESTSUM) -C test --each --packages ./e2e/chapters -- $(PLANE_FLAGS) -run '^TestStory$$/^hans_requests_a_database$$'
 
 # One package of test/, or of the product.

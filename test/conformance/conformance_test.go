@@ -154,20 +154,20 @@ func (n *tally) String() string {
 	return text
 }
 
-// validReports: each DriftReport of the scenarios is valid by its schema (KR-10-17).
+// validReports: so is each DriftReport that came after its scenario had ended (KR-10-17).
 func validReports(t *testing.T) {
 	t.Helper()
 	if the.receiver == nil {
 		return
 	}
-	invalid, all := the.receiver.Invalid()
-	t.Logf("%d reports were checked by the schema", all)
-	for _, why := range invalid {
-		t.Errorf("a report is not valid by docs/driftreport.schema.json: %s", why)
+	t.Logf("%d reports were checked by the schema", len(the.receiver.all()))
+	if err := the.receiver.Invalid(); err != nil {
+		t.Error(err)
 	}
 }
 
-// TestScenarios runs each scenario as a subtest, and checks the reports of all of them in the end.
+// TestScenarios runs each scenario as a subtest. None builds on what another one leaves: of those that fail,
+// make test repeats each by itself.
 func TestScenarios(t *testing.T) {
 	t.Cleanup(func() { validReports(t) })
 	for _, sc := range suite.Scenarios {

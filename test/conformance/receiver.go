@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,12 +33,9 @@ type Receiver struct {
 	schema *validate.SchemaValidator
 	mu     sync.Mutex
 	got    []any
-	// invalid reports by the schema, at most maxInvalid, and why.
+	// invalid reports by the schema, and why.
 	invalid []string
 }
-
-// maxInvalid reports are kept.
-const maxInvalid = 10
 
 // Receive DriftReports at an address, HOST:PORT, with the certificate tls.crt
 // and tls.key of a directory, until Close.
@@ -46,11 +44,11 @@ func Receive(address, certs string) (*Receiver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot receive reports: %w", err)
 	}
-	schema := &spec.Schema{}
-	if err := json.Unmarshal(docs.DriftReportSchema, schema); err != nil {
-		return nil, fmt.Errorf("cannot read the schema of reports: %w", err)
+	r, err := newReceiver()
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
 	}
-	r := &Receiver{URL: "https://" + l.Addr().String(), schema: validate.NewSchemaValidator(schema, nil, "", strfmt.Default)}
+	r.URL = "https://" + l.Addr().String()
 	r.server = &http.Server{Handler: r, ReadHeaderTimeout: 5 * time.Second}
 	go func() {
 		err := r.server.ServeTLS(l, filepath.Join(certs, "tls.crt"), filepath.Join(certs, "tls.key"))
@@ -59,6 +57,15 @@ func Receive(address, certs string) (*Receiver, error) {
 		}
 	}()
 	return r, nil
+}
+
+// newReceiver returns a Receiver that is not served.
+func newReceiver() (*Receiver, error) {
+	schema := &spec.Schema{}
+	if err := json.Unmarshal(docs.DriftReportSchema, schema); err != nil {
+		return nil, fmt.Errorf("cannot read the schema of reports: %w", err)
+	}
+	return &Receiver{schema: validate.NewSchemaValidator(schema, nil, "", strfmt.Default)}, nil
 }
 
 // Close stops receiving.
@@ -85,16 +92,25 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.got = append(r.got, report)
-	if wrong := r.schema.Validate(report).Errors; len(wrong) > 0 && len(r.invalid) < maxInvalid {
+	if wrong := r.schema.Validate(report).Errors; len(wrong) > 0 {
 		r.invalid = append(r.invalid, fmt.Sprintf("%s: %v", raw, errors.Join(wrong...)))
 	}
 }
 
-// Invalid reports so far, by docs/driftreport.schema.json, and how many there were of all.
-func (r *Receiver) Invalid() (invalid []string, all int) {
+// Invalid reports so far, by docs/driftreport.schema.json (KR-10-17). Each is an error with the report; nil if all are valid.
+func (r *Receiver) Invalid() error { return r.invalidIn("") }
+
+// invalidIn are the invalid reports with a text, such as the name of a Namespace.
+func (r *Receiver) invalidIn(text string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return append([]string(nil), r.invalid...), len(r.got)
+	var errs []error
+	for _, why := range r.invalid {
+		if strings.Contains(why, text) {
+			errs = append(errs, fmt.Errorf("a report is not valid by docs/driftreport.schema.json: %s", why))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // all reports so far.

@@ -101,7 +101,8 @@ type play struct {
 }
 
 // Run a scenario in its own Namespace. The error lists every expectation that
-// failed in the first step with a failure; KnownDefect has no effect.
+// failed in the first step with a failure, or the reports about the scenario that are
+// not valid; KnownDefect has no effect.
 func (r *Runner) Run(ctx context.Context, sc *Scenario) error {
 	p := &play{Runner: r, namespace: namespaceFor(sc), configuration: sc.In(), saved: map[string]any{}}
 	if err := p.makeNamespace(ctx, sc); err != nil {
@@ -113,7 +114,10 @@ func (r *Runner) Run(ctx context.Context, sc *Scenario) error {
 			return err
 		}
 	}
-	return p.play(ctx, "scenario", sc.Steps)
+	if err := p.play(ctx, "scenario", sc.Steps); err != nil || r.receiver == nil {
+		return err
+	}
+	return r.receiver.invalidIn(p.namespace)
 }
 
 // Verdict about a scenario.

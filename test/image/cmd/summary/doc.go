@@ -12,9 +12,11 @@
 //
 // test runs gotestsum and passes the outcomes to phases. Without --each nothing is
 // repeated. With it, each package is a process of its own, as many at a time as
-// the machine carries and as the record of what they start allows, and a test that
-// fails is repeated up to twice, a package that ends without the result of all its
-// tests once, whole. What passes then is flaky. With --more it runs what the record
+// the machine carries and as the record of what they start allows; a test that
+// fails is repeated up to twice, and a package that ends without the result of all
+// its tests once, whole. A test is repeated with all its subtests, since they may
+// build on each other; of a package that is recorded with subtests only those
+// that failed are. What passes then is flaky. With --more it runs what the record
 // leaves to make test-more, and else all but that. Where more than five fail at first,
 // the run fails. It counts tests without subtests; a package that does not build
 // counts as one failure. A phase without tests counts as one check.

@@ -15,7 +15,7 @@ import (
 const (
 	// repeats is how often a test that failed is repeated.
 	repeats = 2
-	// mayFail is how many top-level tests of a run may fail at first. Of more, none is flaky.
+	// mayFail is how many tests of a run may fail at first, of those that are repeated by themselves. Of more, none is flaky.
 	mayFail = 5
 	// grace is how long a process may take to end after an interrupt.
 	grace = 2 * time.Minute
@@ -33,7 +33,9 @@ type command struct {
 	events string
 	// repeatable is how many tests may fail and be repeated; 0 repeats none.
 	repeatable int
-	verbose    bool
+	// subtests that failed are repeated without those beside them; else the top-level test is repeated, whole.
+	subtests bool
+	verbose  bool
 }
 
 func (c command) args() []string {
@@ -43,8 +45,10 @@ func (c command) args() []string {
 	}
 	args := []string{"--format=" + format, "--format-icons=text", "--format-hide-empty-pkg", "--hide-summary=" + hide, "--jsonfile=" + c.events}
 	if c.repeatable > 0 {
-		args = append(args, fmt.Sprintf("--rerun-fails=%d", repeats), fmt.Sprintf("--rerun-fails-max-failures=%d", c.repeatable),
-			"--rerun-fails-run-root-test")
+		args = append(args, fmt.Sprintf("--rerun-fails=%d", repeats), fmt.Sprintf("--rerun-fails-max-failures=%d", c.repeatable))
+	}
+	if c.repeatable > 0 && !c.subtests {
+		args = append(args, "--rerun-fails-run-root-test")
 	}
 	return append(append(args, "--packages="+strings.Join(c.packages, " "), "--"), c.flags...)
 }

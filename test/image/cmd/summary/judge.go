@@ -31,7 +31,7 @@ type attempt []*execution
 // judgement of a package by all attempts at it.
 type judgement struct {
 	tally
-	// failures is how many top-level tests failed at first, and how often the package died.
+	// failures is how many of the tests that are repeated by themselves failed at first, and how often the package died.
 	failures int
 	// seconds that the last whole execution took.
 	seconds float64
@@ -40,8 +40,9 @@ type judgement struct {
 }
 
 // judge a package by the attempts at it, at least one, of which each but the last died. What failed
-// in an attempt and passed when it was repeated is flaky.
-func judge(pkg string, attempts []attempt, pressure func(*result) float64) judgement {
+// in an attempt and passed when it was repeated is flaky. With subtests they are repeated by themselves,
+// and else their top-level test is.
+func judge(pkg string, attempts []attempt, subtests bool, pressure func(*result) float64) judgement {
 	var j judgement
 	for _, a := range attempts[:len(attempts)-1] {
 		j.failures++
@@ -60,23 +61,29 @@ func judge(pkg string, attempts []attempt, pressure func(*result) float64) judge
 		j.Failed, j.Flaky = append(j.Failed, pkg), nil
 		return j
 	}
-	j.failures += len(last[0].failedRoots())
+	repeated := rootOf
+	if subtests {
+		repeated = func(name string) string { return name }
+	}
+	causes := map[string]bool{}
 	for _, name := range last[0].failed() {
-		if last.passedLater(rootOf(name)) {
+		causes[repeated(name)] = true
+		if last.passedLater(repeated(name)) {
 			t := last[0].tests[name]
 			j.Flaky = append(j.Flaky, flake{Test: name, Package: pkg, Seconds: t.elapsed, Pressure: pressure(t)})
 		} else {
 			j.Failed = append(j.Failed, pkg+"."+name)
 		}
 	}
+	j.failures += len(causes)
 	last.count(pkg, &j.tally)
 	return j
 }
 
-// passedLater reports whether a top-level test passed when it was repeated.
-func (a attempt) passedLater(root string) bool {
+// passedLater reports whether a test passed when it was repeated.
+func (a attempt) passedLater(name string) bool {
 	return slices.ContainsFunc(a[1:], func(x *execution) bool {
-		return x.tests[root] != nil && x.tests[root].action == actionPass && x.result == actionPass
+		return x.tests[name] != nil && x.tests[name].action == actionPass && x.result == actionPass
 	})
 }
 

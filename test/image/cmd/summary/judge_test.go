@@ -36,6 +36,7 @@ func TestJudge(t *testing.T) {
 	cases := map[string]struct {
 		reason   string
 		attempts []string
+		subtests bool
 		want     judgement
 	}{
 		"Leaves": {
@@ -78,6 +79,13 @@ func TestJudge(t *testing.T) {
 			reason:   "A repetition whose package fails proves nothing.",
 			attempts: []string{"start\nrun TestA\nfail TestA\nfail\nstart\nrun TestA\npass TestA\nfail"},
 			want:     judgement{tally: tally{Passed: 1, Failed: []string{"p.TestA"}}, failures: 1},
+		},
+		"FlakySubtests": {
+			reason: "Where subtests are repeated by themselves, each is flaky or not, and counts.", subtests: true,
+			attempts: []string{"start\nrun TestA\nrun TestA/1\nrun TestA/2\nfail TestA/1\nfail TestA/2\nfail TestA\nfail\n" +
+				"start\nrun TestA\nrun TestA/1\npass TestA/1\npass TestA\npass\nstart\nrun TestA\nrun TestA/2\nfail TestA/2\nfail TestA\nfail"},
+			want: judgement{tally: tally{Passed: 1, Failed: []string{"p.TestA/2"}, Flaky: []flake{{Test: "TestA/1", Package: "p", Seconds: 2, Pressure: 7}}},
+				failures: 2},
 		},
 		"Unbuilt": {
 			reason:   "A package that does not build is one failure, and not repeated.",
@@ -140,7 +148,7 @@ func TestJudge(t *testing.T) {
 				}
 				attempts = append(attempts, a)
 			}
-			got := judge("p", attempts, func(*result) float64 { return 7 })
+			got := judge("p", attempts, tc.subtests, func(*result) float64 { return 7 })
 			got.seconds = 0
 			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(judgement{})); diff != "" {
 				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)

@@ -27,6 +27,9 @@ const (
 	loadWhole = "whole"
 )
 
+// subtestsAlone follows the load of a package whose subtests build on nothing that others leave: one that fails is repeated without them.
+const subtestsAlone = "subtests"
+
 var loads = []string{loadPlane, loadInstallation, loadAlone, loadMore, loadWhole}
 
 // left reports whether the load is left to make test-more.
@@ -39,13 +42,15 @@ const slow = 1.5
 type recorded struct {
 	seconds float64
 	load    string
+	// subtests that fail are repeated by themselves.
+	subtests bool
 }
 
 // record of packages, by their import paths.
 type record map[string]recorded
 
-// readRecord reads lines "package TAB seconds TAB load", or "package#TestA|TestB TAB …" for tests that run
-// by themselves; an empty path is an empty record. Lines that begin with # are comments.
+// readRecord reads lines "package TAB seconds TAB load", maybe with "TAB subtests" in the end, or "package#TestA|TestB TAB …"
+// for tests that run by themselves; an empty path is an empty record. Lines that begin with # are comments.
 func readRecord(path string) (record, error) {
 	if path == "" {
 		return nil, nil
@@ -66,14 +71,15 @@ func readRecord(path string) (record, error) {
 			continue
 		}
 		fields := strings.Split(line, "\t")
-		if len(fields) != 3 || !slices.Contains(loads, fields[2]) {
-			return nil, fmt.Errorf("%s:%d: want package, seconds, and one of %s, separated by tabs", path, n, strings.Join(loads, ", "))
+		subtests := len(fields) == 4 && fields[3] == subtestsAlone
+		if len(fields) != 3 && !subtests || !slices.Contains(loads, fields[2]) {
+			return nil, fmt.Errorf("%s:%d: want package, seconds, one of %s, and maybe %s, separated by tabs", path, n, strings.Join(loads, ", "), subtestsAlone)
 		}
 		seconds, err := strconv.ParseFloat(fields[1], 64)
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %q is not a number of seconds", path, n, fields[1])
 		}
-		r[fields[0]] = recorded{seconds: seconds, load: fields[2]}
+		r[fields[0]] = recorded{seconds: seconds, load: fields[2], subtests: subtests}
 	}
 	return r, lines.Err()
 }
@@ -118,6 +124,9 @@ func (r record) writeDurations(path string, seconds map[string]float64) error {
 		load := loadPlane
 		if have, ok := r[pkg]; ok {
 			load = have.load
+			if have.subtests {
+				load += "\t" + subtestsAlone
+			}
 		}
 		_, _ = fmt.Fprintf(&b, "%s\t%.1f\t%s\n", pkg, seconds[pkg], load)
 	}

@@ -76,8 +76,11 @@ func TestNext(t *testing.T) {
 
 // Tests with a line of their own run beside the rest of their package, and every test runs once.
 func TestItems(t *testing.T) {
-	known := record{"p": {1, loadPlane}, "p#TestA|TestB": {2, loadAlone}, "p#TestC": {3, loadPlane}, "pq#TestD": {4, loadPlane},
-		"p#TestE": {9, loadMore}, "r": {5, loadMore}, "r#TestF": {1, loadPlane}, "s": {1, loadPlane}, "s#TestG": {1, loadWhole}}
+	known := record{}
+	for key, load := range map[string]string{"p": loadPlane, "p#TestA|TestB": loadAlone, "p#TestC": loadPlane, "pq#TestD": loadPlane,
+		"p#TestE": loadMore, "r": loadMore, "r#TestF": loadPlane, "s": loadPlane, "s#TestG": loadWhole} {
+		known[key] = recorded{seconds: 1, load: load}
+	}
 	for more, want := range map[bool]map[string][]string{
 		false: {"p plane": {"-skip=^(TestA|TestB|TestC|TestE)$"}, "p#TestA|TestB alone": {"-run=^(TestA|TestB)$"},
 			"p#TestC plane": {"-run=^(TestC)$"}, "q installation": nil, "r#TestF plane": {"-run=^(TestF)$"}, "s plane": {"-skip=^(TestG)$"}},
@@ -128,7 +131,7 @@ func TestMachine(t *testing.T) {
 
 func TestRecord(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "packages.tsv")
-	text := "# package, seconds, load\na\t10\tplane\nb\t100.5\tinstallation\n\nc\t1\talone\n"
+	text := "# package, seconds, load\na\t10\tplane\tsubtests\nb\t100.5\tinstallation\n\nc\t1\talone\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -138,6 +141,9 @@ func TestRecord(t *testing.T) {
 	}
 	if got := r.of("unknown"); got.load != loadInstallation {
 		t.Errorf("a package that is not recorded: got %+v", got)
+	}
+	if !r.of("a").subtests || r.of("b").subtests || r.of("unknown").subtests {
+		t.Errorf("want subtests to be repeated by themselves where the record has that: %+v", r)
 	}
 	seconds := map[string]float64{"a": 14.9, "b": 151, "c": 1, "new": 5}
 	if diff := cmp.Diff([]string{"b: took 151s, 1.5 times its record of 100s"}, r.compare(seconds)); diff != "" {
@@ -150,10 +156,10 @@ func TestRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff("a\t14.9\tplane\nb\t151.0\tinstallation\nc\t1.0\talone\nnew\t5.0\tplane\n", string(raw)); diff != "" {
+	if diff := cmp.Diff("a\t14.9\tplane\tsubtests\nb\t151.0\tinstallation\nc\t1.0\talone\nnew\t5.0\tplane\n", string(raw)); diff != "" {
 		t.Error(diff)
 	}
-	for _, bad := range []string{"a\t1\n", "a\tx\tplane\n", "a\t1\tother\n"} {
+	for _, bad := range []string{"a\t1\n", "a\tx\tplane\n", "a\t1\tother\n", "a\t1\tplane\tother\n"} {
 		if err := os.WriteFile(path, []byte(bad), 0o600); err != nil {
 			t.Fatal(err)
 		}

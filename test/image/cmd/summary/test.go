@@ -45,7 +45,7 @@ type tester struct {
 	gauge gauge
 	mu    sync.Mutex
 	tally tally
-	// failures of top-level tests and packages so far.
+	// failures of tests and packages so far, as judgements count them.
 	failures, ended, all int
 	running              []string
 	err                  error
@@ -147,7 +147,7 @@ func exists(path string) bool {
 // add the executions of several packages, none of which was repeated.
 func (t *tester) add(all []*execution, failed bool) {
 	for _, x := range all {
-		j := judge(x.pkg, []attempt{{x}}, t.gauge.at)
+		j := judge(x.pkg, []attempt{{x}}, false, t.gauge.at)
 		j.tally.Seconds = map[string]float64{x.pkg: j.seconds}
 		t.tally.add(j.tally)
 	}
@@ -212,13 +212,13 @@ func (t *tester) runItem(ctx context.Context, i item) {
 	}
 	var attempts []attempt
 	if before, err := readEvents(t.eventsOf(i.key, 1)); err == nil && allPassed(before) {
-		t.finished(i.key, judge(i.pkg, []attempt{before}, t.gauge.at), "")
+		t.finished(i.key, judge(i.pkg, []attempt{before}, i.subtests, t.gauge.at), "")
 		return
 	}
 	for {
 		c := t.command
 		c.packages, c.events, c.repeatable = []string{i.pkg}, t.eventsOf(i.key, len(attempts)+1), max(mayFail-t.failuresSoFar(), 0)
-		c.flags = append(i.flags(), c.flags...)
+		c.flags, c.subtests = append(i.flags(), c.flags...), i.subtests
 		all, failed, err := c.run(ctx, out)
 		if err != nil {
 			t.fail(err)
@@ -229,7 +229,7 @@ func (t *tester) runItem(ctx context.Context, i item) {
 			return
 		}
 		attempts = append(attempts, all)
-		j := judge(i.pkg, attempts, t.gauge.at)
+		j := judge(i.pkg, attempts, i.subtests, t.gauge.at)
 		switch {
 		case failed && len(j.Failed) == 0:
 			j.Failed = append(j.Failed, i.key)
