@@ -17,6 +17,7 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
+	"github.com/kausality-io/function-kausality/test/undecided"
 )
 
 // environment is what all tests share.
@@ -208,7 +209,9 @@ func (p *part) ready(ctx context.Context) error {
 // as is a client that is a user; its field manager is the last part of its name.
 func (l *environment) as(t testing.TB, user string) dynamic.Interface {
 	t.Helper()
-	c, err := dynamic.NewForConfig(l.ConfigAsMaster(user))
+	config := l.ConfigAsMaster(user)
+	config.Wrap(undecided.Transport)
+	c, err := dynamic.NewForConfig(config)
 	require.NoError(t, err)
 	return c
 }

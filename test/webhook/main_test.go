@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+	"github.com/kausality-io/function-kausality/test/undecided"
 )
 
 // environment is what all tests share.
@@ -124,7 +124,7 @@ func (l *environment) install(ctx context.Context) error {
 func (l *environment) as(t *testing.T, user string) dynamic.Interface {
 	t.Helper()
 	config := l.ConfigAsMaster(user)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return repeating{next: next} })
+	config.Wrap(undecided.Transport)
 	c, err := dynamic.NewForConfig(config)
 	require.NoError(t, err)
 	return c

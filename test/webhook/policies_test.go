@@ -29,6 +29,7 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 	"github.com/kausality-io/function-kausality/test/rights"
+	"github.com/kausality-io/function-kausality/test/undecided"
 )
 
 var (
@@ -304,6 +305,7 @@ func podClient(t *testing.T, namespace, version string) dynamic.Interface {
 	require.NoError(t, err)
 	cfg := rest.AnonymousClientConfig(the.Config())
 	cfg.BearerToken, cfg.WarningHandler, cfg.QPS, cfg.UserAgent = token.Status.Token, rest.NoWarnings{}, -1, "operator"
+	cfg.Wrap(undecided.Transport)
 	c, err := dynamic.NewForConfig(cfg)
 	require.NoError(t, err)
 	return c

@@ -52,7 +52,7 @@ func slowed(t *testing.T, by *atomic.Int64) string {
 
 // unreadable reports whether err is our refusal of what could not be decided: on a loaded machine a read takes longer than it may.
 func unreadable(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "ParentUnreadable: ") || strings.Contains(err.Error(), "cannot decide while the watches are late: "))
+	return err != nil && (strings.Contains(err.Error(), "ParentUnreadable: ") || strings.Contains(err.Error(), "denied the request: kausality: cannot "))
 }
 
 // TestSlowAPIServer: a webhook that fails open decides about everything while each of its reads and writes takes 1.2 seconds, a little
