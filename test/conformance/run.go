@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/kausality-io/function-kausality/test/controlplane"
 )
 
 // ConformanceGroup has every actor as a member; rbac.yaml grants it everything
@@ -37,6 +39,8 @@ const policyGroup = "kausality.io"
 const (
 	poll        = 50 * time.Millisecond
 	checkWithin = 15 * time.Second
+	// decidedWithin is how long a request is repeated about which the implementation cannot decide.
+	decidedWithin = 10 * time.Second
 )
 
 // Options of a Runner.
@@ -281,20 +285,8 @@ func (p *play) get(ctx context.Context, ref string) (map[string]any, error) {
 	return a.body, nil
 }
 
-// until f returns nil; the last error of f after the time. It is not that of package
-// wait, since the runner also works without the control plane of these tests.
-func until(ctx context.Context, within time.Duration, f func() error) error {
-	deadline := time.Now().Add(within)
-	tick := time.NewTicker(poll)
-	defer tick.Stop()
-	for {
-		err := f()
-		if err == nil || time.Now().After(deadline) || ctx.Err() != nil {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-		}
-	}
+// until f returns nil; the last error of f after the time, which is that of an idle machine: on a busy one it is longer, so that
+// a scenario fails because of what it sees. It works on any cluster, with and without the control plane of these tests.
+func until(ctx context.Context, what string, within time.Duration, f func() error) error {
+	return controlplane.EventuallyEvery(ctx, poll, what, within, func(context.Context) error { return f() })
 }

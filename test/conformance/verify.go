@@ -33,7 +33,7 @@ func (p *play) request(ctx context.Context, s *Step) error {
 	if s.Within == nil {
 		return once()
 	}
-	return until(ctx, s.Within.Duration, once)
+	return until(ctx, "the answer", s.Within.Duration, once)
 }
 
 // expandActor of fixtures.yaml.
@@ -118,21 +118,26 @@ func (p *play) catchUp(ctx context.Context, ref string, want *Expect) error {
 	return nil
 }
 
-// answerTries is how often a request is sent whose parent could not be read in
-// time.
-const answerTries = 3
-
-// answer to a request. If the machine is so slow that a parent cannot be read in
-// time, the request is repeated, as controllers do (KR-05-04), and counted.
+// answer to a request. If the machine is so slow that it cannot be decided in time, because a parent, permissions or, while
+// watches are late, the policies cannot be read, the request is repeated, as controllers do (KR-05-04, KR-13-74), and counted.
 func (p *play) answer(ctx context.Context, r request, want *Expect) (*answer, error) {
-	for try := 1; ; try++ {
-		a, err := p.client.do(ctx, r)
-		if err != nil || try == answerTries || want.Code == a.code || a.code != http.StatusInternalServerError ||
-			at(a.body, "details.causes[0].reason").v != "ParentUnreadable" {
-			return a, err
+	var a *answer
+	var failed error
+	_ = until(ctx, "a decision", decidedWithin, func() error { // the last answer explains more
+		a, failed = p.client.do(ctx, r)
+		if failed == nil && want.Code != a.code && a.undecided() {
+			p.again.Add(1)
+			return errors.New(a.String())
 		}
-		p.again.Add(1)
-	}
+		return nil
+	})
+	return a, failed
+}
+
+// undecided reports whether the implementation could not read in time what it decides by.
+func (a *answer) undecided() bool {
+	return a.code == http.StatusInternalServerError && (at(a.body, "details.causes[0].reason").v == "ParentUnreadable" ||
+		strings.Contains(text(a.body["message"]), "denied the request: kausality: cannot "))
 }
 
 // remember suggested approvals and objects to clean up for later.
@@ -201,7 +206,7 @@ func (p *play) audited(ctx context.Context, id string, want map[string]Matcher) 
 		p.skipped.Add(1)
 		return nil
 	}
-	return until(ctx, 20*time.Second, func() error {
+	return until(ctx, "the audit log", 20*time.Second, func() error {
 		got, err := p.audit.annotations(id)
 		if err != nil {
 			return err
@@ -226,7 +231,7 @@ func (p *play) decided(ctx context.Context, id string) (got map[string]string) {
 	if p.audit == nil {
 		return nil
 	}
-	_ = until(ctx, time.Second, func() (err error) { // without an entry there is nothing to add
+	_ = until(ctx, "the audit log", time.Second, func() (err error) { // without an entry there is nothing to add
 		if got, err = p.audit.annotations(id); err == nil && len(got) == 0 {
 			err = errors.New("nothing yet")
 		}
@@ -237,7 +242,7 @@ func (p *play) decided(ctx context.Context, id string) (got map[string]string) {
 
 // check until it holds.
 func (p *play) check(ctx context.Context, c *Check) error {
-	return until(ctx, orElse(c.Within, checkWithin), func() error {
+	return until(ctx, "what is checked", orElse(c.Within, checkWithin), func() error {
 		switch {
 		case c.Drifts != nil:
 			return p.drifts(ctx, c.Drifts)
