@@ -35,6 +35,8 @@ const (
 	ActionUnfreeze Action = "unfreeze"
 	// ActionSnooze silences notifications about what is below the parent, until a time.
 	ActionSnooze Action = "snooze"
+	// ActionException lets changes like it pass until a time.
+	ActionException Action = "exception"
 	// ActionOpen shows more of it, and decides nothing.
 	ActionOpen Action = "open"
 )

@@ -33,7 +33,7 @@ func newUICommand(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ui", Short: "Show pending changes on a web page of your own, and decide about them there.",
 		Long: "Serves a web page on this computer alone, with your kubeconfig, until Ctrl-C: what waits by its cause, each change from the user to the cloud, its " +
-			"difference and votes; and approves, rejects, withdraws, snoozes, freezes and unfreezes as you. The URL that it prints is good once, " +
+			"difference and votes; and approves, rejects, withdraws, snoozes, freezes, unfreezes and makes exceptions as you. The URL that it prints is good once, " +
 			"for ten minutes, in the browser that opens it first.",
 		Example: `  kubectl kausality ui
 

@@ -41,7 +41,7 @@ type link struct{ Text, Href, Class string }
 // labels of actions on links and buttons.
 var labels = map[channel.Action]string{
 	channel.ActionApprove: "Approve once", channel.ActionReject: "Reject", channel.ActionWithdraw: "Withdraw", channel.ActionSnooze: "Snooze",
-	channel.ActionFreeze: "Freeze", channel.ActionUnfreeze: "Unfreeze",
+	channel.ActionFreeze: "Freeze", channel.ActionUnfreeze: "Unfreeze", channel.ActionException: "Make an exception",
 }
 
 // found is the change that a query is about, as it is stored now.
@@ -76,6 +76,9 @@ func (p changes) show(ctx context.Context, q *query) (*answer, error) {
 	data.Timeline = timeline(d, data.hops, data.gate)
 	for _, a := range channel.ActionsOpened(d, ruling) {
 		data.Links = append(data.Links, link{Text: labels[a], Href: p.links.change(d, a), Class: string(a)})
+	}
+	if channel.Exceptable(d, ruling) {
+		data.Links = append(data.Links, link{Text: labels[channel.ActionException] + "…", Href: p.links.change(d, channel.ActionException), Class: "other"})
 	}
 	if channel.Open(d) && data.ParentHref != "" {
 		data.Links = append(data.Links, link{Text: "Freeze or unfreeze " + data.Parent, Href: data.ParentHref + "#freeze", Class: "other"})

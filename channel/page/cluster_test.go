@@ -69,6 +69,8 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		failure(w, http.StatusForbidden, metav1.StatusReasonForbidden)
 	case strings.HasSuffix(path, "/selfsubjectreviews"):
 		reply(w, http.StatusCreated, authv1.SelfSubjectReview{Status: authv1.SelfSubjectReviewStatus{UserInfo: authv1.UserInfo{Username: "hans"}}})
+	case r.Method == http.MethodPost:
+		s.create(w, r, path)
 	case o != nil && r.Method == http.MethodPatch:
 		s.patch(w, r, path)
 	case o != nil:

@@ -35,7 +35,7 @@ type confirmation struct {
 	Problem, Why string
 }
 
-// choice of a snooze.
+// choice among several.
 type choice struct {
 	Name, Text string
 	Checked    bool
@@ -90,15 +90,23 @@ func (p changes) confirmed(ctx context.Context, d *v1alpha1.Drift, c *confirmati
 		c.Writes = append(c.Writes, "annotation "+w.Key+" of "+channel.Describe(do.On))
 	}
 	c.Effects = effects(c, d, ruling, do)
+	if c.Snoozes, err = snoozes(c.Until, now); err != nil {
+		return nil, err
+	}
+	return &answer{status: status, template: "confirm.html", title: c.Verb + ": " + channel.Clip(c.About), data: c}, nil
+}
+
+// snoozes are the times that are offered, one of them checked.
+func snoozes(checked string, now time.Time) (out []choice, err error) {
 	for _, name := range channel.Snoozes {
 		until, err := channel.SnoozeUntil(name, now)
 		if err != nil {
 			return nil, err
 		}
 		text := fmt.Sprintf("%s (%s)", snoozeTexts[name], until.UTC().Format(time.RFC3339))
-		c.Snoozes = append(c.Snoozes, choice{Name: name, Text: text, Checked: name == c.Until})
+		out = append(out, choice{Name: name, Text: text, Checked: name == checked})
 	}
-	return &answer{status: status, template: "confirm.html", title: c.Verb + ": " + channel.Clip(c.About), data: c}, nil
+	return out, nil
 }
 
 // effects of an action about a change, in sentences.
@@ -201,7 +209,8 @@ func (p *Page) kept(q *query, err error) error {
 		state.Text = "Nothing was written, and what you have entered is still here: send it again. " + state.Text
 		f := q.PostForm
 		state.Retry = &retry{
-			To: p.base + q.URL.RequestURI(), Reason: entered(f.Get("reason")), Shown: f.Get("shown"), Until: f.Get("until"), Opened: f.Get("opened"),
+			To: p.base + q.URL.RequestURI(), Reason: entered(f.Get("reason")), Shown: f.Get("shown"), Scope: f.Get("scope"), Until: f.Get("until"),
+			Opened: f.Get("opened"),
 		}
 	}
 	return state

@@ -74,17 +74,20 @@ func New(o Options) (*Page, error) {
 	p := &Page{options: o, reader: r, actor: a, sessions: newSessions(o.Now), links: links{base: "/" + random(8)}, mux: http.NewServeMux(),
 		streams: newStreams()}
 	c, on := changes{p}, objects{p}
+	except := exceptions{c}
 	for pattern, h := range map[string]handler{
-		"GET /{$}":                   lists{p}.overview,
-		"GET /cause":                 lists{p}.cause,
-		"GET /change/{id}":           c.show,
-		"GET /change/{id}/{action}":  c.confirm,
-		"POST /change/{id}/{action}": c.decide,
-		"GET /object":                on.show,
-		"GET /object/{action}":       on.confirm,
-		"POST /object/{action}":      on.decide,
-		"GET /coverage":              (&coverage{Page: p}).show,
-		"POST /leave":                p.leave,
+		"GET /{$}":                    lists{p}.overview,
+		"GET /cause":                  lists{p}.cause,
+		"GET /change/{id}":            c.show,
+		"GET /change/{id}/{action}":   c.confirm,
+		"POST /change/{id}/{action}":  c.decide,
+		"GET /change/{id}/exception":  except.confirm,
+		"POST /change/{id}/exception": except.decide,
+		"GET /object":                 on.show,
+		"GET /object/{action}":        on.confirm,
+		"POST /object/{action}":       on.decide,
+		"GET /coverage":               (&coverage{Page: p}).show,
+		"POST /leave":                 p.leave,
 	} {
 		p.mux.Handle(pattern, p.handle(h))
 	}
@@ -126,7 +129,7 @@ type stateError struct {
 
 // retry of a form that could not be worked off.
 type retry struct {
-	To, Reason, Shown, Until, Opened string
+	To, Reason, Shown, Scope, Until, Opened string
 }
 
 // Error is its text.

@@ -1,0 +1,33 @@
+package actor
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Create an object. The second time changes nothing; that another object has its name is a RefusedError.
+func (a *Actor) Create(ctx context.Context, o *unstructured.Unstructured) error {
+	c, err := a.resource(v1alpha1.ObjectReference{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace()})
+	if err != nil {
+		return err
+	}
+	_, err = c.Create(ctx, o, metav1.CreateOptions{FieldManager: a.manager})
+	if !kerrors.IsAlreadyExists(err) {
+		return err
+	}
+	have, read := c.Get(ctx, o.GetName(), metav1.GetOptions{})
+	switch {
+	case read != nil:
+		return read
+	case !equality.Semantic.DeepEqual(have.Object["spec"], o.Object["spec"]):
+		return &RefusedError{fmt.Errorf("another %s has the name %s", o.GetKind(), o.GetName())}
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package channel
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// ExceptionScope is what an exception is about.
+type ExceptionScope string
+
+// The scopes.
+const (
+	// ExceptionObject is the object of the change alone, ExceptionKind each object of its kind and version in its Namespace, or in the
+	// cluster where the kind has no Namespaces.
+	ExceptionObject ExceptionScope = "object"
+	ExceptionKind   ExceptionScope = "kind"
+)
+
+// ExceptionScopes that are offered, the narrowest first.
+var ExceptionScopes = []ExceptionScope{ExceptionObject, ExceptionKind}
+
+// Exceptable reports whether there can be an exception like a change: an update by a known user that neither deletes nor replaces anything, and
+// that is not rejected. What the composition function holds has no user, and a policy opens no gate for what is changed in the external system (KR-17-19).
+func Exceptable(d *v1alpha1.Drift, s Ruling) bool {
+	return Open(d) && s.Rejected == nil && excepted(d)
+}
+
+// excepted reports whether policies are about such a change.
+func excepted(d *v1alpha1.Drift) bool {
+	return d.Spec.Relation == v1alpha1.RelationControllerChild && d.Spec.Operation == string(admission.Update) && d.Spec.User != "" &&
+		d.Spec.Child.Name != "" && !Destroys(d)
+}
+
+// exceptionMatch are the changes that an exception is about: updates that leave the external resource the same. What deletes or replaces something is approved by
+// itself.
+const exceptionMatch = `request.operation == "UPDATE" &&
+  (has(object.metadata.annotations) && "crossplane.io/external-name" in object.metadata.annotations ?
+    object.metadata.annotations["crossplane.io/external-name"] : "") ==
+  (has(oldObject.metadata.annotations) && "crossplane.io/external-name" in oldObject.metadata.annotations ?
+    oldObject.metadata.annotations["crossplane.io/external-name"] : "") &&
+  (has(object.spec) && has(object.spec.providerConfigRef) ? object.spec.providerConfigRef : {}) ==
+  (has(oldObject.spec) && has(oldObject.spec.providerConfigRef) ? oldObject.spec.providerConfigRef : {})`
+
+// Exception from approvals until a time: the spec of an ApprovalPolicy or, without a Namespace, of a ClusterApprovalPolicy.
+type Exception struct {
+	Namespace, Name string
+	Spec            v1alpha1.ApprovalPolicySpec
+}
+
+// Kind of the policy.
+func (e *Exception) Kind() string {
+	if e.Namespace == "" {
+		return v1alpha1.KindClusterApprovalPolicy
+	}
+	return v1alpha1.KindApprovalPolicy
+}
+
+// Policy is the object to create.
+func (e *Exception) Policy() (*unstructured.Unstructured, error) {
+	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&e.Spec)
+	if err != nil {
+		return nil, fmt.Errorf("cannot write %s %s: %w", e.Kind(), e.Name, err)
+	}
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	o.SetAPIVersion(v1alpha1.GroupVersion.String())
+	o.SetKind(e.Kind())
+	o.SetNamespace(e.Namespace)
+	o.SetName(e.Name)
+	return o, nil
+}
+
+// RemoveCommand ends the exception before its time.
+func (e *Exception) RemoveCommand() string {
+	return fmt.Sprintf("kubectl delete %s %s%s", strings.ToLower(e.Kind()), e.Name, flag(e.Namespace))
+}
+
+// exceptionLike a change: from when it is created until a time, which is truncated to minutes, any update by the change's user of the objects in its
+// scope needs no approval.
+func exceptionLike(d *v1alpha1.Drift, scope ExceptionScope, until time.Time) *Exception {
+	until = until.UTC().Truncate(time.Minute)
+	expiry := metav1.NewTime(until)
+	child := d.Spec.Child
+	rule := v1alpha1.ApprovalPolicyRule{APIVersion: child.APIVersion, Kind: child.Kind, Namespace: child.Namespace, Mode: v1alpha1.ApprovalAlways, Expiry: &expiry,
+		Match: &v1alpha1.ApprovalMatch{CEL: exceptionMatch}}
+	if scope == ExceptionObject {
+		rule.Name = child.Name
+	}
+	return &Exception{
+		Namespace: child.Namespace, Name: fmt.Sprintf("exception-%s-%s-%s", d.Name, scope, until.Format("20060102t1504")),
+		Spec: v1alpha1.ApprovalPolicySpec{Subjects: []v1alpha1.Subject{subjectOf(d.Spec.User)}, Rules: []v1alpha1.ApprovalPolicyRule{rule}},
+	}
+}
+
+// subjectOf a user by their name.
+func subjectOf(user string) v1alpha1.Subject {
+	if rest, is := strings.CutPrefix(user, "system:serviceaccount:"); is {
+		if namespace, name, ok := strings.Cut(rest, ":"); ok {
+			return v1alpha1.Subject{Kind: v1alpha1.SubjectServiceAccount, Namespace: namespace, Name: name}
+		}
+	}
+	return v1alpha1.Subject{Kind: v1alpha1.SubjectUser, Name: user}
+}
+
+// Excepted reports whether an exception like a change would have let another one pass, too.
+func Excepted(d *v1alpha1.Drift, scope ExceptionScope, other *v1alpha1.Drift) bool {
+	a, b := d.Spec.Child, other.Spec.Child
+	return excepted(other) && other.Spec.User == d.Spec.User &&
+		a.APIVersion == b.APIVersion && a.Kind == b.Kind && a.Namespace == b.Namespace && (scope == ExceptionKind || a.Name == b.Name)
+}
+
+// DecideException is the exception that a click stands for, by the change that is stored now; nil for none. Either there is a Refusal, or an Exception
+// (KR-17-03, KR-17-19).
+func DecideException(c Click, scope ExceptionScope, now *v1alpha1.Drift, s Ruling) (*Exception, Refusal) {
+	switch {
+	case now == nil || !Open(now):
+		return nil, RefusedGone
+	case c.Shown == "" || c.Shown != Fingerprint(now):
+		return nil, RefusedChanged
+	case !Exceptable(now, s):
+		return nil, RefusedNotOffered
+	case c.Until.IsZero() || !slices.Contains(ExceptionScopes, scope):
+		return nil, RefusedIncomplete
+	}
+	return exceptionLike(now, scope, c.Until), ""
+}

@@ -1,0 +1,135 @@
+package page
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// create an object.
+func (s *apiServer) create(w http.ResponseWriter, r *http.Request, path string) {
+	o := map[string]any{}
+	raw, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(raw, &o)
+	}
+	if err != nil {
+		failure(w, http.StatusBadRequest, metav1.StatusReasonBadRequest)
+		return
+	}
+	path += "/" + (&unstructured.Unstructured{Object: o}).GetName()
+	if s.objects[path] != nil {
+		failure(w, http.StatusConflict, metav1.StatusReasonAlreadyExists)
+		return
+	}
+	s.objects[path], s.manager = o, r.URL.Query().Get("fieldManager")
+	reply(w, http.StatusCreated, o)
+}
+
+// object at a path.
+func (s *apiServer) object(path string) map[string]any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.objects[path]
+}
+
+// scaled is a change by a controller.
+func scaled(edit func(*v1alpha1.Drift)) *v1alpha1.Drift {
+	return held(func(d *v1alpha1.Drift) {
+		d.Spec.User = "system:serviceaccount:robots:scaler"
+		if edit != nil {
+			edit(d)
+		}
+	})
+}
+
+const exceptionPath = "kausality.io/v1alpha1/namespaces/team/approvalpolicies/exception-" + heldID + "-"
+
+// withExceptions is a page whose cluster serves ApprovalPolicies.
+func withExceptions(t *testing.T, drifts ...*v1alpha1.Drift) (*apiServer, *browser, *clockAt) {
+	t.Helper()
+	s, o, clock := newServer(t, drifts...)
+	mapper, ok := o.Mapper.(*meta.DefaultRESTMapper)
+	assert.True(t, ok)
+	mapper.AddSpecific(v1alpha1.GroupVersion.WithKind(v1alpha1.KindApprovalPolicy), v1alpha1.GroupVersion.WithResource("approvalpolicies"),
+		schema.GroupVersionResource{Group: v1alpha1.GroupVersion.Group, Version: v1alpha1.GroupVersion.Version, Resource: "approvalpolicy"}, meta.RESTScopeNamespace)
+	return s, open(t, o), clock
+}
+
+// TestException covers KR-17-19: what an exception will let pass is shown before it is made; it is made once, as the user.
+func TestException(t *testing.T) {
+	s, b, _ := withExceptions(t, scaled(nil), scaled(func(d *v1alpha1.Drift) {
+		d.Name, d.Spec.Child.Name, d.Status.Phase = "00000000000000aa", "invoices-db", v1alpha1.DriftResolved
+	}))
+	shows(t, b.get(b.change("")), "Make an exception…")
+	before, after := b.take(b.change("exception"), url.Values{"scope": {"kind"}, "until": {"8h"}})
+	shows(t, before, "updates by system:serviceaccount:robots:scaler pass without an approval", "Deletions are held as before", "of Database team/orders-db alone",
+		"of each Database of cloud.example.org/v1 in Namespace team", "It would have let pass, too:", "invoices-db", "No other change is known",
+		"kind: ApprovalPolicy", "mode: always", "kubectl delete approvalpolicy exception-")
+	shows(t, after, "There is an exception until 2026-01-05T18:00:00Z", "kubectl delete approvalpolicy exception-"+heldID+"-kind-20260105t1800 -n team")
+	policy := s.object(exceptionPath + "kind-20260105t1800")
+	if assert.NotNil(t, policy) {
+		rule := policy["spec"].(map[string]any)["rules"].([]any)[0].(map[string]any)
+		assert.Equal(t, "2026-01-05T18:00:00Z", rule["expiry"])
+		assert.NotContains(t, rule, "name")
+	}
+	assert.Equal(t, FieldManager, s.manager)
+	_, twice := b.take(b.change("exception"), url.Values{"scope": {"kind"}, "until": {"8h"}})
+	shows(t, twice, "There is an exception until")
+	policy["spec"].(map[string]any)["rules"] = []any{}
+	_, other := b.take(b.change("exception"), url.Values{"scope": {"kind"}, "until": {"8h"}})
+	assert.Equal(t, http.StatusUnprocessableEntity, other.code)
+	assert.Contains(t, other.body, "another ApprovalPolicy has the name")
+}
+
+// TestExceptionRefused covers KR-17-16 and KR-17-19: incomplete and stale forms make nothing, nor does a user without the right; what was entered is kept.
+func TestExceptionRefused(t *testing.T) {
+	s, b, _ := withExceptions(t, scaled(nil))
+	path := b.change("exception")
+	_, after := b.take(path, url.Values{"scope": {"object"}, "until": {"forever"}})
+	assert.Equal(t, http.StatusUnprocessableEntity, after.code)
+	assert.Contains(t, after.body, "Choose until when.")
+	_, after = b.take(path, url.Values{"scope": {"*"}, "until": {"1h"}})
+	assert.Equal(t, http.StatusUnprocessableEntity, after.code)
+	assert.Contains(t, after.body, "Choose what it is about.")
+
+	shown := b.get(path)
+	s.put(t, scaled(func(d *v1alpha1.Drift) { d.Spec.Difference[0].New = "5000" }))
+	chosen := url.Values{"scope": {"kind"}, "until": {"monday"}}
+	stale := b.send(path, formOf(shown.body, chosen), nil)
+	assert.Equal(t, http.StatusConflict, stale.code)
+	shows(t, response{code: http.StatusOK, body: stale.body}, "it has changed since it was shown to you", "5000", `value="kind" checked`, `value="monday" checked`)
+
+	s.mu.Lock()
+	s.forbidden = func(method, path string) bool {
+		return method == http.MethodPost && path == "kausality.io/v1alpha1/namespaces/team/approvalpolicies"
+	}
+	s.mu.Unlock()
+	refused := b.send(path, formOf(stale.body, chosen), nil)
+	assert.Equal(t, http.StatusForbidden, refused.code)
+	shows(t, response{code: http.StatusOK, body: refused.body}, "you may not do that", "the verb create on ApprovalPolicy", `value="monday" checked`)
+
+	s.set(true)
+	away := b.send(path, formOf(refused.body, chosen), nil)
+	assert.Equal(t, http.StatusServiceUnavailable, away.code)
+	s.set(false)
+	s.mu.Lock()
+	s.forbidden = nil
+	s.mu.Unlock()
+	shows(t, b.send(path, formOf(away.body, nil), nil), "There is an exception until 2026-01-12T08:00:00Z")
+	assert.NotNil(t, s.object(exceptionPath+"kind-20260112t0800"), "what was entered was kept")
+
+	s.put(t, held(nil))
+	assert.Equal(t, http.StatusConflict, b.get(path).code, "it has no user")
+	assert.NotContains(t, b.get(b.change("")).body, "Make an exception")
+}
