@@ -3,8 +3,11 @@ package inspect
 import (
 	"context"
 	"errors"
+	"slices"
 
+	"golang.org/x/sync/errgroup"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -20,11 +23,14 @@ import (
 // maxRulings bounds the parents that are read for what was decided about the changes below them; about the others that is unknown.
 const maxRulings = 200
 
+// maxReads of parents at a time.
+const maxReads = 8
+
 // Rulings are what was decided about changes, by their parents, each of which is read once.
 type Rulings struct {
 	i       *Inspector
 	parents map[parent.Ref]*parent.State
-	// Unread are the errors of parents that could not be read.
+	// Unread are the errors of parents that could not be read, each once.
 	Unread []error
 }
 
@@ -39,11 +45,44 @@ func (s *Rulings) Of(ctx context.Context, d *v1alpha1.Drift) (out channel.Ruling
 	if err != nil || p == nil {
 		return out, err
 	}
-	_, out.Approved = p.Annotations[annotate.ApproveKey(d.Name)]
-	now := s.i.options.Now()
-	if r, ok := settling.Rejected(&d.Spec, p, now); ok {
-		out.Rejected = &r
+	below, err := s.below(ctx, p)
+	if err != nil {
+		return out, err
 	}
+	return s.about(d, p, below), nil
+}
+
+// OfAll changes of a list (KR-12-30).
+func (s *Rulings) OfAll(ctx context.Context, list []v1alpha1.Drift) (func(*v1alpha1.Drift) channel.Ruling, error) {
+	if err := s.readAll(ctx, list); err != nil {
+		return nil, err
+	}
+	known, below := map[string]channel.Ruling{}, map[parent.Ref]channel.Ruling{}
+	for n := range list {
+		d := &list[n]
+		ref := identity.Ref(d.Spec.Parent)
+		p := s.parents[ref]
+		if p == nil {
+			continue
+		}
+		common, ok := below[ref]
+		if !ok {
+			var err error
+			if common, err = s.below(ctx, p); err != nil {
+				return nil, err
+			}
+			below[ref] = common
+		}
+		if one := s.about(d, p, common); one != (channel.Ruling{}) {
+			known[d.Namespace+"/"+d.Name] = one
+		}
+	}
+	return func(d *v1alpha1.Drift) channel.Ruling { return known[d.Namespace+"/"+d.Name] }, nil
+}
+
+// below a parent: what was decided about all changes there.
+func (s *Rulings) below(ctx context.Context, p *parent.State) (out channel.Ruling, err error) {
+	now := s.i.options.Now()
 	if set := approval.ParseAt(p.Annotations, now); set.Snoozed(now) {
 		out.Snoozed = set.Snooze
 	}
@@ -51,17 +90,41 @@ func (s *Rulings) Of(ctx context.Context, d *v1alpha1.Drift) (out channel.Ruling
 	return out, err
 }
 
-// OfAll changes of a list (KR-12-30).
-func (s *Rulings) OfAll(ctx context.Context, list []v1alpha1.Drift) (func(*v1alpha1.Drift) channel.Ruling, error) {
-	known := map[string]channel.Ruling{}
-	for n := range list {
-		one, err := s.Of(ctx, &list[n])
-		if err != nil {
-			return nil, err
-		}
-		known[list[n].Namespace+"/"+list[n].Name] = one
+// about a change, with what was decided about all below its parent.
+func (s *Rulings) about(d *v1alpha1.Drift, p *parent.State, below channel.Ruling) channel.Ruling {
+	_, below.Approved = p.Annotations[annotate.ApproveKey(d.Name)]
+	if r, ok := settling.Rejected(&d.Spec, p, s.i.options.Now()); ok {
+		below.Rejected = &r
 	}
-	return func(d *v1alpha1.Drift) channel.Ruling { return known[d.Namespace+"/"+d.Name] }, nil
+	return below
+}
+
+// readAll parents of a list that are not known yet, several at a time.
+func (s *Rulings) readAll(ctx context.Context, list []v1alpha1.Drift) error {
+	var refs []parent.Ref
+	for n := range list {
+		ref := identity.Ref(list[n].Spec.Parent)
+		if _, ok := s.parents[ref]; !ok && ref.Name != "" && len(s.parents) < maxRulings {
+			s.parents[ref] = nil
+			refs = append(refs, ref)
+		}
+	}
+	states, errs := make([]*parent.State, len(refs)), make([]error, len(refs))
+	group := errgroup.Group{}
+	group.SetLimit(maxReads)
+	for n, ref := range refs {
+		group.Go(func() error {
+			states[n], errs[n] = s.i.world.Parent(ctx, ref, true)
+			return nil
+		})
+	}
+	_ = group.Wait() // the errors are those of the parents
+	for n, ref := range refs {
+		if err := s.keep(ref, states[n], errs[n]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // parent of a change; nil where there is none, or it is unknown.
@@ -69,18 +132,31 @@ func (s *Rulings) parent(ctx context.Context, ref parent.Ref) (*parent.State, er
 	if have, ok := s.parents[ref]; ok || ref.Name == "" || len(s.parents) >= maxRulings {
 		return have, nil
 	}
-	s.parents[ref] = nil
 	p, err := s.i.world.Parent(ctx, ref, true)
+	err = s.keep(ref, p, err)
+	return s.parents[ref], err
+}
+
+// keep a parent as it was read.
+func (s *Rulings) keep(ref parent.Ref, p *parent.State, err error) error {
+	s.parents[ref] = nil
 	switch {
 	case errors.Is(err, admission.ErrNotFound):
-	case kerrors.IsForbidden(err):
-		s.Unread = append(s.Unread, err)
+	case kerrors.IsForbidden(err), meta.IsNoMatchError(err): // the CRD may have been removed
+		s.leaveOut(err)
 	case err != nil:
-		return nil, err
+		return err
 	default:
 		s.parents[ref] = p
 	}
-	return s.parents[ref], nil
+	return nil
+}
+
+// leaveOut a parent that cannot be read.
+func (s *Rulings) leaveOut(err error) {
+	if !slices.ContainsFunc(s.Unread, func(have error) bool { return have.Error() == err.Error() }) {
+		s.Unread = append(s.Unread, err)
+	}
 }
 
 // FreezeOf an object: its own, else that of its Namespace or of a policy (KR-14-35); nil for none. What the user may not read is left out.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 )
 
 const driftPath = "kausality.io/v1alpha1/namespaces/team/drifts/00000000000000aa"
@@ -74,6 +75,24 @@ func TestRuling(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRulingsOfKindsThatAreGone covers KR-12-30: changes whose parents' kind is served no longer are listed, and that it is not known what was decided about
+// them.
+func TestRulingsOfKindsThatAreGone(t *testing.T) {
+	i, s := inspectorOf(t, func(s *storedServer) { s.pend(t) })
+	read, err := DriftOf(s.objects[driftPath])
+	require.NoError(t, err)
+	gone := read.DeepCopy()
+	gone.Name, gone.Spec.Parent.Kind = "00000000000000bb", "Gone"
+	another := gone.DeepCopy()
+	another.Name, another.Spec.Parent.Name = "00000000000000cc", "another"
+	all := i.Rulings()
+	of, err := all.OfAll(t.Context(), []v1alpha1.Drift{*gone, *another, *read})
+	require.NoError(t, err)
+	assert.Equal(t, channel.Ruling{}, of(gone))
+	require.Len(t, all.Unread, 1, "once for the kind")
+	assert.ErrorContains(t, all.Unread[0], "Gone")
 }
 
 // TestBehindFreeze covers KR-12-30: what the function holds while the composite is frozen is listed, and the freeze with it.
