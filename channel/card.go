@@ -33,8 +33,6 @@ type Card struct {
 	Decided []string
 	// Approve is the command that approves all of it; empty where all is rejected.
 	Approve string
-	// Entries are its changes, in the order of the list.
-	Entries []Entry
 }
 
 // Entry is what is shown of one pending change.
@@ -53,8 +51,8 @@ type Entry struct {
 	Actions []Action
 }
 
-// CardOf a group. ruling is what was decided about a change; args are the arguments of kubectl kausality that select the list, with a
-// space before each.
+// CardOf a group, without its changes, each of which EntryOf describes. ruling is what was decided about a change; args are the arguments of kubectl
+// kausality that select the list, with a space before each.
 func CardOf(g *Group, ruling func(*v1alpha1.Drift) Ruling, args string) *Card {
 	in := ""
 	if n := len(g.Namespaces()); n > 1 {
@@ -74,9 +72,6 @@ func CardOf(g *Group, ruling func(*v1alpha1.Drift) Ruling, args string) *Card {
 			break
 		}
 		c.Fields = append(c.Fields, f.Text+", "+Plural(f.Count, "time"))
-	}
-	for i := range g.Drifts {
-		c.Entries = append(c.Entries, EntryOf(&g.Drifts[i], ruling(&g.Drifts[i])))
 	}
 	return c
 }

@@ -40,8 +40,8 @@ func excepted(d *v1alpha1.Drift) bool {
 		d.Spec.Child.Name != "" && !Destroys(d)
 }
 
-// exceptionMatch are the changes that an exception is about: updates that leave the external resource the same. What deletes or replaces something is approved by
-// itself.
+// exceptionMatch are the changes that an exception is about: updates that leave the external resource the same. What deletes or replaces something is
+// approved by itself.
 const exceptionMatch = `request.operation == "UPDATE" &&
   (has(object.metadata.annotations) && "crossplane.io/external-name" in object.metadata.annotations ?
     object.metadata.annotations["crossplane.io/external-name"] : "") ==

@@ -11,7 +11,7 @@ import (
 // Group is what is pending for one cause; its Drifts are in the order of the list.
 type Group struct {
 	Key, Title string
-	Drifts     []v1alpha1.Drift
+	Drifts     []*v1alpha1.Drift
 }
 
 // ByCause groups Drifts, the groups in the order of their first.
@@ -27,17 +27,17 @@ func ByCause(list []v1alpha1.Drift) []*Group {
 			at[key] = g
 			out = append(out, g)
 		}
-		g.Drifts = append(g.Drifts, *d)
+		g.Drifts = append(g.Drifts, d)
 	}
 	return out
 }
 
 // Oldest of the group.
 func (g *Group) Oldest() *v1alpha1.Drift {
-	out := &g.Drifts[0]
-	for i := range g.Drifts {
-		if since := Since(&g.Drifts[i]); since.Time.Before(Since(out).Time) {
-			out = &g.Drifts[i]
+	out := g.Drifts[0]
+	for _, d := range g.Drifts {
+		if Since(d).Time.Before(Since(out).Time) {
+			out = d
 		}
 	}
 	return out
@@ -46,8 +46,8 @@ func (g *Group) Oldest() *v1alpha1.Drift {
 // Distinct values of a property of the group's Drifts, in their order.
 func (g *Group) Distinct(of func(*v1alpha1.Drift) string) (out []string) {
 	have := map[string]bool{}
-	for i := range g.Drifts {
-		if v := of(&g.Drifts[i]); !have[v] {
+	for _, d := range g.Drifts {
+		if v := of(d); !have[v] {
 			have[v] = true
 			out = append(out, v)
 		}
@@ -73,8 +73,8 @@ func (g *Group) Objects() int {
 
 // authors are the lines of the causes whose authors are known, once each.
 func (g *Group) authors() (lines []string) {
-	for i := range g.Drifts {
-		s := &g.Drifts[i].Spec
+	for _, d := range g.Drifts {
+		s := &d.Spec
 		if slices.ContainsFunc(s.Causes, func(c v1alpha1.HopCause) bool { return AuthorOf(c) != "" }) {
 			lines = append(lines, CauseLines(s.Causes)...)
 		}
@@ -92,8 +92,7 @@ type FieldCount struct {
 // fields that change, the most frequent first.
 func (g *Group) fields() (out []FieldCount) {
 	at := map[string]int{}
-	for i := range g.Drifts {
-		d := &g.Drifts[i]
+	for _, d := range g.Drifts {
 		texts := []string{cmp.Or(operations[d.Spec.Operation], "change") + " " + d.Spec.Child.Kind}
 		if len(d.Spec.Difference) > 0 {
 			texts = nil
@@ -119,7 +118,7 @@ func (g *Group) fields() (out []FieldCount) {
 func (g *Group) approve(ruling func(*v1alpha1.Drift) Ruling, args string) string {
 	open := &Group{Key: g.Key}
 	for _, d := range g.Drifts {
-		if ruling(&d).Rejected == nil {
+		if ruling(d).Rejected == nil {
 			open.Drifts = append(open.Drifts, d)
 		}
 	}

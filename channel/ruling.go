@@ -79,7 +79,7 @@ func (g *Group) decided(ruling func(*v1alpha1.Drift) Ruling) (out []string) {
 	if more := len(lacks) - maxLacks; more > 0 {
 		out = append(out, fmt.Sprintf("and %d other sets of votes; -o yaml shows all", more))
 	}
-	if slices.ContainsFunc(g.Drifts, func(d v1alpha1.Drift) bool { return isEdit(&d) }) {
+	if slices.ContainsFunc(g.Drifts, isEdit) {
 		out = append(out, "An approval reverts that edit.")
 	}
 	for n := range rulingKinds {
@@ -94,8 +94,7 @@ func (g *Group) decided(ruling func(*v1alpha1.Drift) Ruling) (out []string) {
 func (g *Group) labelled(label string, of func(*v1alpha1.Drift) string) (out []string) {
 	var values []string
 	ids := map[string][]string{}
-	for i := range g.Drifts {
-		d := &g.Drifts[i]
+	for _, d := range g.Drifts {
 		if v := of(d); v != "" {
 			if ids[v] == nil {
 				values = append(values, v)

@@ -226,17 +226,21 @@ func (c *pendingCommand) printGroup(g *channel.Group, s scope) error {
 	for _, line := range card.Causes {
 		fmt.Fprintln(c.Out, "  "+line)
 	}
-	listed := card.Entries
-	if c.limit > 0 && len(listed) > c.limit {
-		listed = listed[:c.limit]
+	drifts := g.Drifts
+	if c.limit > 0 && len(drifts) > c.limit {
+		drifts = drifts[:c.limit]
 		for _, line := range card.Fields {
 			fmt.Fprintln(c.Out, "  "+line)
 		}
 	}
+	listed := make([]channel.Entry, 0, len(drifts))
+	for _, d := range drifts {
+		listed = append(listed, channel.EntryOf(d, c.ruling(d)))
+	}
 	if err := c.printTable(listed, len(g.Namespaces()) > 1); err != nil {
 		return err
 	}
-	if left := len(card.Entries) - len(listed); left > 0 {
+	if left := len(g.Drifts) - len(listed); left > 0 {
 		fmt.Fprintf(c.Out, "  %d more; to list them: kubectl kausality pending%s --cause %s --limit 0\n", left, s.args, card.Key)
 	}
 	for _, line := range card.Decided {
@@ -248,7 +252,7 @@ func (c *pendingCommand) printGroup(g *channel.Group, s scope) error {
 	if _, err := fmt.Fprintf(c.Out, "  To approve: %s\n", card.Approve); err != nil || g.Objects() <= suggestRollout {
 		return err
 	}
-	if _, err := causeOf(&g.Drifts[0]); err != nil {
+	if _, err := causeOf(g.Drifts[0]); err != nil {
 		return nil //nolint:nilerr // A Rollout cannot select them.
 	}
 	where := strings.Replace(s.args, " -A", " --cluster", 1)

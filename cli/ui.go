@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -62,6 +63,9 @@ func (c *uiCommand) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
+	}
 	url := "http://" + listener.Addr().String() + p.Link()
 	fmt.Fprintf(c.Out, "%s\n", url)
 	fmt.Fprintln(c.ErrOut, "The URL is good once, for ten minutes. Ctrl-C ends the page.")
@@ -111,6 +115,10 @@ func (c *uiCommand) page(ctx context.Context, at net.Addr) (*page.Page, error) {
 		Hosts: []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("localhost", port)},
 	})
 }
+
+// memoryLimit of what the process holds, in bytes, which the garbage collector keeps where it can: it is one program of many on a user's computer. The
+// environment variable GOMEMLIMIT sets another.
+const memoryLimit = 80 << 20
 
 const (
 	// headerFor and bodyFor bound what a request takes to arrive, answerFor what its answer takes, idleFor an idle connection.

@@ -83,14 +83,14 @@ func (p lists) overview(ctx context.Context, q *query) (*answer, error) {
 	if s == nil {
 		return nil, err
 	}
-	data := &overviewData{Changes: channel.Plural(s.total, "change") + " of " + channel.Plural(len(s.cards), "cause"), At: metav1.NewTime(s.at)}
+	data := &overviewData{Changes: channel.Plural(s.total, "change") + " of " + channel.Plural(len(s.causes), "cause"), At: metav1.NewTime(s.at)}
 	if err != nil {
 		data.Away = channel.Clip(err.Error())
 	}
-	paged, from, to := pageOf(q.Request, len(s.cards), maxCauses, func(from string) string { return p.href("/", "from", from) })
+	paged, from, to := pageOf(q.Request, len(s.causes), maxCauses, func(from string) string { return p.href("/", "from", from) })
 	data.Paging = paged
-	for _, c := range s.cards[from:to] {
-		data.Cards = append(data.Cards, p.card(c))
+	for _, c := range s.causes[from:to] {
+		data.Cards = append(data.Cards, p.card(c.Card))
 	}
 	for n := range s.behind[:min(len(s.behind), maxBehind)] {
 		b := &s.behind[n]
@@ -142,19 +142,19 @@ func (p lists) cause(ctx context.Context, q *query) (*answer, error) {
 		return nil, err
 	}
 	key := q.URL.Query().Get("key")
-	for _, c := range s.cards {
+	for _, c := range s.causes {
 		if c.Key != key {
 			continue
 		}
-		data := &causeData{Card: c, At: metav1.NewTime(s.at)}
+		data := &causeData{Card: c.Card, At: metav1.NewTime(s.at)}
 		if err != nil {
 			data.Away = channel.Clip(err.Error())
 		}
-		paged, from, to := pageOf(q.Request, len(c.Entries), maxChanges, func(from string) string { return p.href("/cause", "key", key, "from", from) })
+		paged, from, to := pageOf(q.Request, len(c.changes), maxChanges, func(from string) string { return p.href("/cause", "key", key, "from", from) })
 		data.Paging = paged
-		for n := range c.Entries[from:to] {
-			e := &c.Entries[from+n]
-			data.Listed = append(data.Listed, listed{Entry: e, Href: p.links.change(e.Drift, ""), Change: channel.Clip(e.Change)})
+		for _, d := range c.changes[from:to] {
+			e := channel.EntryOf(d, c.ruling(d))
+			data.Listed = append(data.Listed, listed{Entry: &e, Href: p.links.change(d, ""), Change: channel.Clip(e.Change)})
 		}
 		return &answer{live: true, template: "cause.html", title: channel.Clip(c.Title), data: data}, nil
 	}

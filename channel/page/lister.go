@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 	"github.com/kausality-io/function-kausality/cluster"
 )
@@ -86,7 +85,7 @@ func (r *lister) list(ctx context.Context, now time.Time) (inspect.Waiting, erro
 func (r *lister) listIn(ctx context.Context, ns string) (out inspect.Waiting, err error) {
 	open, watched := r.watches.open(ns)
 	if !watched {
-		if open, err = inspect.Drifts(ctx, r.client, ns, channel.Open); err != nil {
+		if open, err = inspect.Drifts(ctx, r.client, ns, openSlim); err != nil {
 			return out, err
 		}
 	}

@@ -109,6 +109,7 @@ func (p *Page) follow(ctx context.Context) {
 	defer r.live.Store(false)
 	tick := time.NewTicker(freshFor)
 	defer tick.Stop()
+	r.begin(ctx)
 	for !p.streams.idle() {
 		began := clock.Now()
 		if r.refreshed(ctx) {
@@ -142,6 +143,28 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// begin to watch before what waits is read again, where it is known which Namespaces the user may list: it is not read twice then.
+func (r *reader) begin(ctx context.Context) {
+	if have := r.have.Load(); have == nil || have.away != nil {
+		return
+	}
+	r.mu.Lock()
+	err := r.watch(ctx)
+	r.mu.Unlock()
+	if err == nil { // else it is read, and why is shown
+		r.lister.watches.begun(ctx)
+	}
+}
+
+// watch what the user may list. mu is held.
+func (r *reader) watch(ctx context.Context) error {
+	spaces := r.lister.spaces
+	if spaces == nil {
+		spaces = []string{metav1.NamespaceAll}
+	}
+	return r.lister.watches.watch(ctx, spaces)
+}
+
 // refreshed reads what waits again, and reports whether that is something else than before. Requests are answered with it from then on.
 func (r *reader) refreshed(ctx context.Context) bool {
 	reading, cancel := context.WithTimeout(ctx, readFor)
@@ -155,11 +178,7 @@ func (r *reader) refreshed(ctx context.Context) bool {
 	}
 	r.live.Store(true)
 	if err == nil {
-		spaces := r.lister.spaces
-		if spaces == nil {
-			spaces = []string{metav1.NamespaceAll}
-		}
-		if err := r.lister.watches.watch(ctx, spaces); err != nil {
+		if err := r.watch(ctx); err != nil {
 			s.unread = append(s.unread, "It is read every few seconds: "+err.Error())
 		}
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// freshFor is how long a list is shown before it is read again.
+	// freshFor is how long a list is shown at least before it is read again.
 	freshFor = 5 * time.Second
 	// againFor bounds how long it is read again before what is known is shown.
 	againFor = 10 * time.Second
@@ -47,10 +47,18 @@ type reader struct {
 	ruledTo time.Time
 }
 
+// cause of changes, with what was decided about them.
+type cause struct {
+	*channel.Card
+	changes []*v1alpha1.Drift
+	ruling  func(*v1alpha1.Drift) channel.Ruling
+}
+
 // snapshot of what waits.
 type snapshot struct {
-	at     time.Time
-	cards  []*channel.Card
+	// at is when reading it began; it is fresh until to.
+	at, to time.Time
+	causes []*cause
 	behind []inspect.Behind
 	// unread are sentences about what is not listed.
 	unread []string
@@ -86,7 +94,7 @@ func (r *reader) pending(ctx context.Context) (*snapshot, error) {
 // fresh snapshot; nil where it is to be read again.
 func (r *reader) fresh() *snapshot {
 	s := r.have.Load()
-	if s == nil || r.stale.Load() || !r.live.Load() && (s.away != nil || r.options.Now().Sub(s.at) >= freshFor) {
+	if s == nil || r.stale.Load() || !r.live.Load() && (s.away != nil || !r.options.Now().Before(s.to)) {
 		return nil
 	}
 	return s
@@ -104,7 +112,8 @@ func (r *reader) again(ctx context.Context) (*snapshot, error) {
 		r.ruledTo = time.Time{}
 		r.lister.forget()
 	}
-	s, err := r.read(ctx, r.options.Now())
+	began := r.options.Now()
+	s, err := r.read(ctx, began)
 	if err != nil {
 		if have == nil {
 			return nil, err
@@ -113,6 +122,8 @@ func (r *reader) again(ctx context.Context) (*snapshot, error) {
 		last.away = err
 		s = &last
 	}
+	ended := r.options.Now()
+	s.to = ended.Add(max(freshFor, ended.Sub(began))) // it is not read more than half of the time
 	s.sum = s.summed()
 	r.have.Store(s)
 	return s, err
@@ -136,7 +147,7 @@ func (r *reader) read(ctx context.Context, now time.Time) (*snapshot, error) {
 		return nil, err
 	}
 	for _, g := range channel.ByCause(w.Drifts) {
-		s.cards = append(s.cards, channel.CardOf(g, rulings, ""))
+		s.causes = append(s.causes, &cause{Card: channel.CardOf(g, rulings, ""), changes: g.Drifts, ruling: rulings})
 	}
 	return s, nil
 }
@@ -144,11 +155,10 @@ func (r *reader) read(ctx context.Context, now time.Time) (*snapshot, error) {
 // summed content of a snapshot, but for its time.
 func (s *snapshot) summed() uint64 {
 	h := fnv.New64a()
-	for _, c := range s.cards {
+	for _, c := range s.causes {
 		fmt.Fprintln(h, c.Key, c.Counts, c.Causes, c.Decided)
-		for n := range c.Entries {
-			e := &c.Entries[n]
-			fmt.Fprintln(h, e.Drift.Namespace, e.Drift.Name, e.Drift.ResourceVersion, e.State)
+		for _, d := range c.changes {
+			fmt.Fprintln(h, d.Namespace, d.Name, d.ResourceVersion, channel.State(d, c.ruling(d)))
 		}
 	}
 	for n := range s.behind {
@@ -185,7 +195,7 @@ func (r *reader) rulings(ctx context.Context, list []v1alpha1.Drift, s *snapshot
 		r.ruledTo = r.options.until(began)
 	}
 	for _, err := range r.ruled.Unread {
-		s.unread = append(s.unread, "Whether changes are rejected, frozen or snoozed is unknown where you may not read the parent: "+err.Error())
+		s.unread = append(s.unread, "Whether changes are rejected, frozen or snoozed is unknown where the parent cannot be read: "+err.Error())
 	}
 	return of, nil
 }

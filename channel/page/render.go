@@ -44,7 +44,8 @@ var (
 )
 
 // templates by the name of the page, each with the layout.
-var templates = parse("overview.html", "cause.html", "change.html", "object.html", "confirm.html", "exception.html", "state.html", "enter.html", "coverage.html")
+var templates = parse("overview.html", "cause.html", "change.html", "object.html", "confirm.html", "exception.html", "state.html", "enter.html",
+	"coverage.html")
 
 // functions of templates.
 var functions = template.FuncMap{

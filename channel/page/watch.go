@@ -25,6 +25,8 @@ const (
 	maxWatches = 50
 	// doubtFor is how long after the error of a watch Drifts are read in its place: as long as watches wait at most before they are repeated.
 	doubtFor = time.Minute
+	// syncFor bounds how long the first watch is waited for; Drifts are read in its place then.
+	syncFor = 10 * time.Second
 )
 
 // watches of Drifts, in the whole cluster or in Namespaces, while the page is live. They keep the open ones.
@@ -120,6 +122,22 @@ func (w *watches) end() {
 	}
 }
 
+// begun waits, for a bounded time, until each watch has listed its Drifts, or has failed.
+func (w *watches) begun(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, syncFor)
+	defer cancel()
+	cache.WaitForCacheSync(ctx.Done(), func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, one := range w.of {
+			if one.failed.IsZero() && !one.informer.HasSynced() {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 // open Drifts of a Namespace, or of all, as they are watched; not ok where they are not, or where the watch is behind.
 func (w *watches) open(ns string) (out []v1alpha1.Drift, ok bool) {
 	w.mu.Lock()
@@ -149,8 +167,7 @@ func slim(o any) (any, error) {
 	if !ok {
 		return o, nil
 	}
-	d.ManagedFields, d.Annotations, d.Status.Deliveries = nil, nil, nil
-	if !channel.Open(d) {
+	if !openSlim(d) {
 		return &v1alpha1.Drift{
 			ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name, UID: d.UID, ResourceVersion: d.ResourceVersion},
 			Status:     v1alpha1.DriftStatus{Phase: d.Status.Phase},
@@ -159,11 +176,20 @@ func slim(o any) (any, error) {
 	return d, nil
 }
 
+// openSlim reports whether a Drift is open, and takes from it what no page shows.
+func openSlim(d *v1alpha1.Drift) bool {
+	d.ManagedFields, d.Annotations, d.Status.Deliveries = nil, nil, nil
+	return channel.Open(d)
+}
+
 // driftsOf a Namespace, or of all. They are typed as soon as they are read: a page of objects is kept no longer than that takes.
 func driftsOf(client dynamic.Interface, ns string) cache.ListerWatcher {
 	c := client.Resource(inspect.DriftResource).Namespace(ns)
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			if o.ResourceVersion == "0" {
+				o.ResourceVersion = "" // of the cache of the API server, which does not page, all are sent at once
+			}
 			list, err := c.List(ctx, o)
 			if err != nil {
 				return nil, err

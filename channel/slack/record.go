@@ -164,7 +164,6 @@ func (r *record) members(drifts map[key]*v1alpha1.Drift) (*channel.Card, []membe
 	}
 	if groups := channel.ByCause(list); len(groups) > 0 {
 		r.Card = *channel.CardOf(groups[0], func(d *v1alpha1.Drift) channel.Ruling { return rulings[keyOf(d)] }, " -A")
-		r.Card.Entries = nil
 	}
 	out := make([]member, 0, len(r.Members))
 	for _, m := range r.Members {
