@@ -22,7 +22,7 @@ PHASES       ?= lint generate-check unit parts package integration
 CHECK_PHASES  = lint generate-check unit check-planes
 
 # Campaigns of make test-more; each takes less than an hour.
-CAMPAIGNS    ?= more-planes fuzz years equal pairs waves random adversary faults model gate-bench rollout-bench soak
+CAMPAIGNS    ?= more-planes fuzz years equal pairs waves random adversary faults model gate-bench rollout-bench page-bench soak
 
 # Packages that need a control plane. How many of them run at a time is up to the machine: each waits
 # most of its time. test/packages.tsv has what each takes and starts.
@@ -267,6 +267,10 @@ gate-bench: ## Put 10,000 managed resources on one gate
 .PHONY: rollout-bench
 rollout-bench: ## Roll changes out to 10,000 objects
 	@$(MAKE) --no-print-directory bench ARGS=rollout
+
+.PHONY: page-bench
+page-bench: ## Show 10,000 changes on the page
+	@$(MAKE) --no-print-directory bench ARGS=page
 
 .PHONY: equal
 equal: $(SUMMARY) $(GOTESTSUM) ## Manifests of all built-in kinds through the real provider-kubernetes

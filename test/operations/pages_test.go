@@ -143,6 +143,7 @@ var pages = []followed{
 	{page: "docs/performance.md", commands: []typed{
 		{command: `make bench ARGS="--rounds=1500 requests"`, not: takes("bench")},
 		{command: "make bench ARGS=code", not: takes("bench")},
+		{command: "make bench ARGS=page", not: takes("bench")},
 		{command: "make bench ARGS=gate", not: takes("bench")},
 		{command: "go test -C test ./e2e -run TestClicks -v", not: onPlane("e2e")},
 		{command: "make bench ARGS=soak", not: takes("bench")},

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -30,7 +29,7 @@ type gateBench struct {
 	process *controlplane.Process
 	metrics string // URL
 	watched *watched
-	missed  []string
+	aims
 }
 
 // The aims, for 10,000 managed resources of 50 kinds on 2 cores.
@@ -39,19 +38,6 @@ const (
 	gateWrites   = 1    // to the managed resource, for an opening and for a closing
 	gateP99      = 250. // ms at 25 a second
 )
-
-// print a figure, against its aim where it has one (0 for none).
-func (b *gateBench) print(what string, figure, aim float64, unit string) {
-	line := fmt.Sprintf("%-58s %8.1f %s", what, figure, unit)
-	if aim > 0 {
-		line += fmt.Sprintf("   (aim: at most %g)", aim)
-		if figure > aim {
-			line += " MISSED"
-			b.missed = append(b.missed, what)
-		}
-	}
-	fmt.Println(strings.TrimRight(line, " "))
-}
 
 // gate measures the gate controller.
 func gate(ctx context.Context, o options) error {
@@ -69,10 +55,7 @@ func gate(ctx context.Context, o options) error {
 			return err
 		}
 	}
-	if len(b.missed) > 0 {
-		return fmt.Errorf("the aim is missed: %s", strings.Join(b.missed, ", "))
-	}
-	return nil
+	return b.err()
 }
 
 func (b *gateBench) kind(i int) schema.GroupVersionResource {
@@ -241,15 +224,4 @@ func (b *gateBench) resident(ctx context.Context) error {
 }
 
 // memory of the gate in KiB, by its name in /proc.
-func (b *gateBench) memory(what string) (int, error) {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.process.Pid()))
-	if err != nil {
-		return 0, fmt.Errorf("cannot read the gate's memory: %w", err)
-	}
-	for line := range strings.Lines(string(raw)) {
-		if rest, ok := strings.CutPrefix(line, what+":"); ok {
-			return strconv.Atoi(strings.Fields(rest)[0])
-		}
-	}
-	return 0, fmt.Errorf("/proc has no %s", what)
-}
+func (b *gateBench) memory(what string) (int, error) { return memoryOf(b.process.Pid(), what) }

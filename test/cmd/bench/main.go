@@ -10,12 +10,14 @@
 //	                 writes for each opening and closing, and how fast it closes
 //	bench rollout    how fast a Rollout lets as many objects through, and by how many
 //	                 writes
+//	bench page       how large and how fast the page of kubectl kausality ui is with as
+//	                 many pending changes, and what its process holds
 //	bench history    how many records a second the store takes, and how fast it answers
 //	bench soak       mixed load on two replicas that are restarted in turn
 //
 // A figure with an aim is printed beside it, and fails if it misses it.
 //
-// Without a name it runs all but rollout and soak. What is compared is measured in
+// Without a name it runs code, requests, memory and gate. What is compared is measured in
 // turn in one run, since the machines are noisy; what counts are the
 // differences.
 package main
@@ -35,7 +37,8 @@ import (
 
 // benchmarks by name.
 var benchmarks = map[string]func(context.Context, options) error{
-	"code": code, "requests": requests, "memory": memory, "gate": gate, "rollout": rollout, "history": historyBench, "soak": soak,
+	"code": code, "requests": requests, "memory": memory, "gate": gate, "rollout": rollout, "page": pageBench,
+	"history": historyBench, "soak": soak,
 }
 
 // options of all benchmarks; each uses some.
@@ -47,7 +50,7 @@ type options struct {
 func main() {
 	o := options{}
 	flag.IntVar(&o.rounds, "rounds", 1500, "requests: requests of each kind")
-	flag.IntVar(&o.objects, "objects", 10_000, "memory: parents; gate: managed resources; rollout: parents with a child each")
+	flag.IntVar(&o.objects, "objects", 10_000, "memory: parents; gate: managed resources; rollout: parents with a child each; page: changes")
 	flag.IntVar(&o.kinds, "kinds", 50, "memory, gate: kinds of them")
 	flag.IntVar(&o.rate, "rate", 25, "gate: confirmations a second")
 	flag.IntVar(&o.closings, "closings", 1000, "gate: gates to close at that rate, as many to open and close, and as many as fast as it goes")

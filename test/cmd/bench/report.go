@@ -4,7 +4,9 @@ import (
 	stdbase64 "encoding/base64"
 	"fmt"
 	"io"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -47,4 +49,42 @@ func report(w io.Writer, took map[string][]time.Duration) {
 		fmt.Fprintf(w, "%s over %s: median of differences %s, ratio of medians %.2f\n", names[pair[0]], names[pair[1]],
 			strings.TrimSpace(ms(quantile(d, 0.5))), ratio)
 	}
+}
+
+// aims that figures are printed against.
+type aims struct{ missed []string }
+
+// print a figure, against its aim where it has one (0 for none).
+func (f *aims) print(what string, figure, aim float64, unit string) {
+	line := fmt.Sprintf("%-58s %8.1f %s", what, figure, unit)
+	if aim > 0 {
+		line += fmt.Sprintf("   (aim: at most %g)", aim)
+		if figure > aim {
+			line += " MISSED"
+			f.missed = append(f.missed, what)
+		}
+	}
+	fmt.Println(strings.TrimRight(line, " "))
+}
+
+// err names the aims that were missed; nil for none.
+func (f *aims) err() error {
+	if len(f.missed) > 0 {
+		return fmt.Errorf("the aim is missed: %s", strings.Join(f.missed, ", "))
+	}
+	return nil
+}
+
+// memoryOf a process in KiB, by its name in /proc.
+func memoryOf(pid int, what string) (int, error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, fmt.Errorf("cannot read the memory of a process: %w", err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		if rest, ok := strings.CutPrefix(line, what+":"); ok {
+			return strconv.Atoi(strings.Fields(rest)[0])
+		}
+	}
+	return 0, fmt.Errorf("/proc has no %s", what)
 }
