@@ -11,6 +11,7 @@ The playground runs until Ctrl-C here, or make demo-stop. In another terminal:
 
   kubectl kausality                     the plugin; kubectl and crossplane are on the PATH, too
   kubectl --context alice …             as another user than hans
+  kubectl kausality ui --context alice  the page, on which alice decides what waits
   soon TEXT COMMAND …                   the command, repeated until it prints the text
   curl $CLOUD/databases                 the cloud; what was written to it: curl $CLOUD/_log
 

@@ -85,6 +85,9 @@ func stay(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
+	if err := p.Waits(ctx); err != nil {
+		return err
+	}
 	fmt.Print(p.Page())
 	<-ctx.Done()
 	return nil
