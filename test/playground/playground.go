@@ -121,7 +121,9 @@ func (p *Playground) apply(ctx context.Context, e *story.Env, manifest string) e
 
 // guard the kinds of the story by a policy, and wait until the API server calls the webhook for them.
 func (p *Playground) guard(ctx context.Context) error {
-	if err := p.apply(ctx, p.Env, "policy.yaml"); err != nil {
+	// The API server learns of the kinds that our ValidatingAdmissionPolicies read some seconds after it serves them.
+	err := controlplane.Eventually(ctx, "the policy to be admitted", time.Minute, func(ctx context.Context) error { return p.apply(ctx, p.Env, "policy.yaml") })
+	if err != nil {
 		return err
 	}
 	c, err := dynamic.NewForConfig(p.Config())

@@ -100,7 +100,8 @@ func types(t *testing.T, dir, commands string) string {
 	return string(out)
 }
 
-var reading = regexp.MustCompile(`^(?:kubectl (?:get|wait) |kubectl kausality (?:trace|explain|pending|coverage|approvals)\b|soon |curl -s \S+$|sleep |#)`)
+var reading = regexp.MustCompile(`^(?:kubectl (?:get|wait) |kubectl kausality (?:trace|explain|pending|coverage|approvals)\b|soon |` +
+	`curl -s \S+(?: \| grep \S+ \|\| echo \S+)?$|sleep |#)`)
 
 // reads reports whether commands change nothing, so that they can be repeated until the controllers are done.
 func reads(commands string) bool {
