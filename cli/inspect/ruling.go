@@ -9,6 +9,7 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
@@ -102,29 +103,41 @@ func (s *Rulings) about(d *v1alpha1.Drift, p *parent.State, below channel.Ruling
 // readAll parents of a list that are not known yet, several at a time.
 func (s *Rulings) readAll(ctx context.Context, list []v1alpha1.Drift) error {
 	var refs []parent.Ref
+	listed := sets.New[parent.Ref]()
 	for n := range list {
 		ref := identity.Ref(list[n].Spec.Parent)
-		if _, ok := s.parents[ref]; !ok && ref.Name != "" && len(s.parents) < maxRulings {
-			s.parents[ref] = nil
-			refs = append(refs, ref)
+		if _, ok := s.parents[ref]; ok || ref.Name == "" || listed.Has(ref) || len(s.parents)+len(refs) >= maxRulings {
+			continue
 		}
+		listed.Insert(ref)
+		refs = append(refs, ref)
 	}
 	states, errs := make([]*parent.State, len(refs)), make([]error, len(refs))
-	group := errgroup.Group{}
+	group, reading := errgroup.WithContext(ctx)
 	group.SetLimit(maxReads)
 	for n, ref := range refs {
 		group.Go(func() error {
-			states[n], errs[n] = s.i.world.Parent(ctx, ref, true)
-			return nil
+			states[n], errs[n] = s.i.world.Parent(reading, ref, true)
+			if missing(errs[n]) {
+				return nil
+			}
+			return errs[n] // the others are not read then
 		})
 	}
-	_ = group.Wait() // the errors are those of the parents
+	if err := group.Wait(); err != nil {
+		return err
+	}
 	for n, ref := range refs {
 		if err := s.keep(ref, states[n], errs[n]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// missing reports whether the error of a parent is that there is none, that the user may not read it, or that its CRD was removed.
+func missing(err error) bool {
+	return errors.Is(err, admission.ErrNotFound) || kerrors.IsForbidden(err) || meta.IsNoMatchError(err)
 }
 
 // parent of a change; nil where there is none, or it is unknown.
@@ -139,15 +152,15 @@ func (s *Rulings) parent(ctx context.Context, ref parent.Ref) (*parent.State, er
 
 // keep a parent as it was read.
 func (s *Rulings) keep(ref parent.Ref, p *parent.State, err error) error {
+	if err != nil && !missing(err) {
+		return err
+	}
 	s.parents[ref] = nil
 	switch {
-	case errors.Is(err, admission.ErrNotFound):
-	case kerrors.IsForbidden(err), meta.IsNoMatchError(err): // the CRD may have been removed
-		s.leaveOut(err)
-	case err != nil:
-		return err
-	default:
+	case err == nil:
 		s.parents[ref] = p
+	case !errors.Is(err, admission.ErrNotFound):
+		s.leaveOut(err)
 	}
 	return nil
 }

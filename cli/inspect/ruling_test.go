@@ -80,7 +80,10 @@ func TestRuling(t *testing.T) {
 // TestRulingsOfKindsThatAreGone covers KR-12-30: changes whose parents' kind is served no longer are listed, and that it is not known what was decided about
 // them.
 func TestRulingsOfKindsThatAreGone(t *testing.T) {
-	i, s := inspectorOf(t, func(s *storedServer) { s.pend(t) })
+	i, s := inspectorOf(t, func(s *storedServer) {
+		s.pend(t)
+		s.annotate(shopPath, v1alpha1.AnnotationKeyFreeze, `{"user":"alice","message":"audit"}`)
+	})
 	read, err := DriftOf(s.objects[driftPath])
 	require.NoError(t, err)
 	gone := read.DeepCopy()
@@ -91,6 +94,7 @@ func TestRulingsOfKindsThatAreGone(t *testing.T) {
 	of, err := all.OfAll(t.Context(), []v1alpha1.Drift{*gone, *another, *read})
 	require.NoError(t, err)
 	assert.Equal(t, channel.Ruling{}, of(gone))
+	assert.NotNil(t, of(read).Frozen, "the other parents are read")
 	require.Len(t, all.Unread, 1, "once for the kind")
 	assert.ErrorContains(t, all.Unread[0], "Gone")
 }
