@@ -40,6 +40,8 @@ const (
 	// pageAnswers of the first page, and pageEvents in the cluster, that are measured.
 	pageAnswers = 200
 	pageEvents  = 20
+	// pageDeadline of all events.
+	pageDeadline = 3 * time.Minute
 )
 
 // pageBenchmark is kubectl kausality ui, and a browser that looks at it.
@@ -188,11 +190,14 @@ func (b *pageBenchmark) get(ctx context.Context, url string) (body string, err e
 	return string(raw), err
 }
 
+// errNotShown is the error of a first page that shows another number of changes.
+var errNotShown = errors.New("the first page does not show")
+
 // first page, which has to show a number of changes.
 func (b *pageBenchmark) first(ctx context.Context, changes int) (string, error) {
 	body, err := b.get(ctx, b.base+"/")
 	if want := fmt.Sprintf("%d changes of %d causes", changes, pageCauses); err == nil && !strings.Contains(body, want) {
-		err = fmt.Errorf("the first page does not show %q", want)
+		err = fmt.Errorf("%w %q", errNotShown, want)
 	}
 	return body, err
 }
@@ -219,8 +224,8 @@ func (b *pageBenchmark) answers(ctx context.Context) error {
 }
 
 // events in the cluster reach the open page.
-func (b *pageBenchmark) events(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
+func (b *pageBenchmark) events(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, pageDeadline)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, b.base+"/events", nil)
 	if err != nil {
@@ -238,7 +243,7 @@ func (b *pageBenchmark) events(ctx context.Context) error {
 				return nil
 			}
 		}
-		return fmt.Errorf("the stream has ended: %w", stream.Err())
+		return errors.Join(errors.New("the stream has ended, or nothing came in time"), stream.Err())
 	}
 	if err := next("open"); err != nil {
 		return err
@@ -257,8 +262,8 @@ func (b *pageBenchmark) events(ctx context.Context) error {
 			if err := next("change"); err != nil {
 				return err
 			}
-			if _, err := b.first(ctx, b.size.objects+n+1); err == nil {
-				return nil
+			if _, err := b.first(ctx, b.size.objects+n+1); !errors.Is(err, errNotShown) {
+				return err
 			}
 		}
 	})
