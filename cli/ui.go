@@ -116,7 +116,7 @@ func (c *uiCommand) page(ctx context.Context, at net.Addr) (*page.Page, error) {
 	})
 }
 
-// memoryLimit of what the process holds, in bytes, which the garbage collector keeps where it can: it is one program of many on a user's computer. The
+// memoryLimit of the process in bytes, a soft one: where it holds more, as with many more than 10,000 changes, the garbage collector runs more often. The
 // environment variable GOMEMLIMIT sets another.
 const memoryLimit = 80 << 20
 

@@ -110,9 +110,14 @@ func (p *Page) follow(ctx context.Context) {
 	tick := time.NewTicker(freshFor)
 	defer tick.Stop()
 	r.begin(ctx)
+	signalled := uint64(0)
+	if have := r.have.Load(); have != nil {
+		signalled = have.sum
+	}
 	for !p.streams.idle() {
 		began := clock.Now()
-		if r.refreshed(ctx) {
+		if sum := r.refreshed(ctx); sum != signalled { // also where another request has read it meanwhile
+			signalled = sum
 			p.streams.signal()
 		}
 		if !pause(ctx, gatherFor+restFactor*clock.Since(began)) {
@@ -143,7 +148,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// begin to watch before what waits is read again, where it is known which Namespaces the user may list: it is not read twice then.
+// begin to watch before what waits is read again, where it is known which Namespaces the user may list: it is not listed twice then.
 func (r *reader) begin(ctx context.Context) {
 	if have := r.have.Load(); have == nil || have.away != nil {
 		return
@@ -165,16 +170,15 @@ func (r *reader) watch(ctx context.Context) error {
 	return r.lister.watches.watch(ctx, spaces)
 }
 
-// refreshed reads what waits again, and reports whether that is something else than before. Requests are answered with it from then on.
-func (r *reader) refreshed(ctx context.Context) bool {
+// refreshed reads what waits again, and returns the sum of what is shown from then on; zero where nothing is known.
+func (r *reader) refreshed(ctx context.Context) uint64 {
 	reading, cancel := context.WithTimeout(ctx, readFor)
 	defer cancel()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before := r.have.Load()
 	s, err := r.again(reading)
 	if s == nil {
-		return false // nothing is known; the page shows why
+		return 0 // the page shows why
 	}
 	r.live.Store(true)
 	if err == nil {
@@ -182,7 +186,7 @@ func (r *reader) refreshed(ctx context.Context) bool {
 			s.unread = append(s.unread, "It is read every few seconds: "+err.Error())
 		}
 	}
-	return before == nil || before.sum != s.sum
+	return s.sum
 }
 
 // events are sent to an open page: that what waits has changed, and a beat. The page loads itself then.

@@ -176,7 +176,7 @@ func slim(o any) (any, error) {
 	return d, nil
 }
 
-// openSlim reports whether a Drift is open, and takes from it what no page shows.
+// openSlim reports whether a Drift is open. It removes from it what no page shows.
 func openSlim(d *v1alpha1.Drift) bool {
 	d.ManagedFields, d.Annotations, d.Status.Deliveries = nil, nil, nil
 	return channel.Open(d)
@@ -188,7 +188,7 @@ func driftsOf(client dynamic.Interface, ns string) cache.ListerWatcher {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			if o.ResourceVersion == "0" {
-				o.ResourceVersion = "" // of the cache of the API server, which does not page, all are sent at once
+				o.ResourceVersion = "" // 0 is answered from the API server's watch cache, which ignores the limit
 			}
 			list, err := c.List(ctx, o)
 			if err != nil {
