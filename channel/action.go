@@ -88,7 +88,7 @@ func Destroys(d *v1alpha1.Drift) bool {
 	})
 }
 
-// replacing are parts of the paths of fields that name the external resource of an object, or what a plan does.
+// replacing are parts of the paths of fields that name the external resource of an object, or what a plan does. exceptionMatch leaves out the same.
 var replacing = []string{"crossplane.io/external-name", "providerConfigRef", pathPlan}
 
 // pathPlan is the field with the name of a plan of Terraform.
@@ -114,8 +114,8 @@ func Fingerprint(d *v1alpha1.Drift) string {
 	if d.Status.Since != nil {
 		since = d.Status.Since.Unix()
 	}
-	raw, err := json.Marshal([]any{d.Namespace, d.Name, since, d.Spec.Digest, d.Spec.Operation, d.Spec.Relation,
-		d.Spec.Child.Kind, d.Spec.Child.Namespace, d.Spec.Child.Name, d.Spec.Parent.UID, d.Spec.Difference})
+	raw, err := json.Marshal([]any{d.Namespace, d.Name, since, d.Spec.Digest, d.Spec.Operation, d.Spec.Relation, d.Spec.User,
+		d.Spec.Child.APIVersion, d.Spec.Child.Kind, d.Spec.Child.Namespace, d.Spec.Child.Name, d.Spec.Parent.UID, d.Spec.Difference})
 	if err != nil {
 		return "" // which no value is
 	}

@@ -25,7 +25,7 @@ const (
 	ExceptionKind   ExceptionScope = "kind"
 )
 
-// ExceptionScopes that are offered, the narrowest first.
+// ExceptionScopes are those that are offered, the narrowest first.
 var ExceptionScopes = []ExceptionScope{ExceptionObject, ExceptionKind}
 
 // Exceptable reports whether there can be an exception like a change: an update by a known user that neither deletes nor replaces anything, and
@@ -36,19 +36,22 @@ func Exceptable(d *v1alpha1.Drift, s Ruling) bool {
 
 // excepted reports whether policies are about such a change.
 func excepted(d *v1alpha1.Drift) bool {
-	return d.Spec.Relation == v1alpha1.RelationControllerChild && d.Spec.Operation == string(admission.Update) && d.Spec.User != "" &&
-		d.Spec.Child.Name != "" && !Destroys(d)
+	c := d.Spec.Child
+	named := c.APIVersion != "" && c.Kind != "" && c.Name != "" && !strings.ContainsAny(c.APIVersion+c.Kind+c.Namespace+c.Name, "*?") // rules have globs
+	return d.Spec.Relation == v1alpha1.RelationControllerChild && d.Spec.Operation == string(admission.Update) && d.Spec.User != "" && named && !Destroys(d)
 }
 
-// exceptionMatch are the changes that an exception is about: updates that leave the external resource the same. What deletes or replaces something is
-// approved by itself.
+// exceptionMatch are the changes that an exception is about: updates that keep external name, provider config and deletion policy. What deletes the object,
+// or points it at another external resource, is approved by itself (see replacing).
 const exceptionMatch = `request.operation == "UPDATE" &&
   (has(object.metadata.annotations) && "crossplane.io/external-name" in object.metadata.annotations ?
     object.metadata.annotations["crossplane.io/external-name"] : "") ==
   (has(oldObject.metadata.annotations) && "crossplane.io/external-name" in oldObject.metadata.annotations ?
     oldObject.metadata.annotations["crossplane.io/external-name"] : "") &&
   (has(object.spec) && has(object.spec.providerConfigRef) ? object.spec.providerConfigRef : {}) ==
-  (has(oldObject.spec) && has(oldObject.spec.providerConfigRef) ? oldObject.spec.providerConfigRef : {})`
+  (has(oldObject.spec) && has(oldObject.spec.providerConfigRef) ? oldObject.spec.providerConfigRef : {}) &&
+  (has(object.spec) && has(object.spec.deletionPolicy) ? object.spec.deletionPolicy : "") ==
+  (has(oldObject.spec) && has(oldObject.spec.deletionPolicy) ? oldObject.spec.deletionPolicy : "")`
 
 // Exception from approvals until a time: the spec of an ApprovalPolicy or, without a Namespace, of a ClusterApprovalPolicy.
 type Exception struct {
@@ -62,6 +65,14 @@ func (e *Exception) Kind() string {
 		return v1alpha1.KindClusterApprovalPolicy
 	}
 	return v1alpha1.KindApprovalPolicy
+}
+
+// Resource of the policy, in the plural.
+func (e *Exception) Resource() string {
+	if e.Namespace == "" {
+		return "clusterapprovalpolicies"
+	}
+	return "approvalpolicies"
 }
 
 // Policy is the object to create.
@@ -117,7 +128,7 @@ func Excepted(d *v1alpha1.Drift, scope ExceptionScope, other *v1alpha1.Drift) bo
 		a.APIVersion == b.APIVersion && a.Kind == b.Kind && a.Namespace == b.Namespace && (scope == ExceptionKind || a.Name == b.Name)
 }
 
-// DecideException is the exception that a click stands for, by the change that is stored now; nil for none. Either there is a Refusal, or an Exception
+// DecideException returns the exception that a click requests, or the reason why there is none. now is the change as it is stored, nil if it is gone
 // (KR-17-03, KR-17-19).
 func DecideException(c Click, scope ExceptionScope, now *v1alpha1.Drift, s Ruling) (*Exception, Refusal) {
 	switch {

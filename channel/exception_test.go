@@ -39,6 +39,8 @@ func TestExceptable(t *testing.T) {
 			d.Spec.Difference[0].Path = `metadata.annotations["crossplane.io/external-name"]`
 		}},
 		"Over":     {reason: "nothing is left to decide", edit: func(d *v1alpha1.Drift) { d.Status.Phase = v1alpha1.DriftResolved }},
+		"Glob":     {reason: "it would be about others, too", edit: func(d *v1alpha1.Drift) { d.Spec.Child.Name = "*" }},
+		"NoKind":   {reason: "it would be about others, too", edit: func(d *v1alpha1.Drift) { d.Spec.Child.Kind = "" }},
 		"Rejected": {reason: "it refuses all the same", ruling: Ruling{Rejected: &v1alpha1.Rejection{Reason: "no"}}},
 	}
 	for name, tc := range cases {
@@ -108,6 +110,12 @@ func clusterScoped() *v1alpha1.Drift {
 	return byRobot(func(d *v1alpha1.Drift) { d.Spec.Child.Namespace = "" })
 }
 
+// orphaned sets the deletion policy.
+func orphaned(o map[string]any) map[string]any {
+	o["spec"].(map[string]any)["deletionPolicy"] = "Orphan"
+	return o
+}
+
 // TestExceptionMatches covers KR-17-19 on the policy as admission reads it: an exception lets updates by the user pass until its end, but none that deletes or
 // replaces anything.
 func TestExceptionMatches(t *testing.T) {
@@ -148,6 +156,7 @@ func TestExceptionMatches(t *testing.T) {
 		"NoExternalName":     {now: database(9, "", prod), was: base},
 		"ProviderConfig":     {now: database(9, "db-1", map[string]any{"name": "dev"}), was: base},
 		"NoProviderConfig":   {now: database(9, "db-1", nil), was: base},
+		"DeletionPolicy":     {now: orphaned(database(9, "db-1", prod)), was: base},
 		"AnotherUser":        {now: database(50, "db-1", prod), was: base, user: "alice"},
 		"AnotherObject":      {now: database(50, "db-1", prod), was: base, child: "invoices-abc"},
 		"Expired":            {now: database(50, "db-1", prod), was: base, after: true},

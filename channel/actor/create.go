@@ -12,7 +12,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Create an object. The second time changes nothing; that another object has its name is a RefusedError.
+// Create an object. Nothing is changed if it exists already with the same spec. If another object has its name, or may not be read, that is a
+// RefusedError.
 func (a *Actor) Create(ctx context.Context, o *unstructured.Unstructured) error {
 	c, err := a.resource(v1alpha1.ObjectReference{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace()})
 	if err != nil {
@@ -24,6 +25,8 @@ func (a *Actor) Create(ctx context.Context, o *unstructured.Unstructured) error 
 	}
 	have, read := c.Get(ctx, o.GetName(), metav1.GetOptions{})
 	switch {
+	case kerrors.IsForbidden(read):
+		return &RefusedError{fmt.Errorf("%s %s exists already, and you may not read it: %w", o.GetKind(), o.GetName(), read)}
 	case read != nil:
 		return read
 	case !equality.Semantic.DeepEqual(have.Object["spec"], o.Object["spec"]):

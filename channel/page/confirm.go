@@ -184,6 +184,7 @@ func (p changes) decide(ctx context.Context, q *query) (*answer, error) {
 	p.reader.forget()
 	if err != nil {
 		state := notWritten(err)
+		state.Retry = retryOf(p.base, q)
 		c.Problem, c.Why = state.Title, state.Text
 		if a, again := p.confirmed(ctx, d, c, state.Status); again == nil {
 			return a, nil
@@ -207,13 +208,18 @@ func (p *Page) kept(q *query, err error) error {
 	if !errors.As(err, &state) {
 		state = stateOf(err)
 		state.Text = "Nothing was written, and what you have entered is still here: send it again. " + state.Text
-		f := q.PostForm
-		state.Retry = &retry{
-			To: p.base + q.URL.RequestURI(), Reason: entered(f.Get("reason")), Shown: f.Get("shown"), Scope: f.Get("scope"), Until: f.Get("until"),
-			Opened: f.Get("opened"),
-		}
+		state.Retry = retryOf(p.base, q)
 	}
 	return state
+}
+
+// retryOf a form: what was entered, to send it again.
+func retryOf(base string, q *query) *retry {
+	f := q.PostForm
+	return &retry{
+		To: base + q.URL.RequestURI(), Reason: entered(f.Get("reason")), Shown: f.Get("shown"), Scope: f.Get("scope"), At: f.Get("at"), Until: f.Get("until"),
+		Opened: f.Get("opened"),
+	}
 }
 
 // entered text, bounded.

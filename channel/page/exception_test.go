@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -68,14 +69,16 @@ func withExceptions(t *testing.T, drifts ...*v1alpha1.Drift) (*apiServer, *brows
 
 // TestException covers KR-17-19: what an exception will let pass is shown before it is made; it is made once, as the user.
 func TestException(t *testing.T) {
-	s, b, _ := withExceptions(t, scaled(nil), scaled(func(d *v1alpha1.Drift) {
+	s, b, clock := withExceptions(t, scaled(nil), scaled(func(d *v1alpha1.Drift) {
 		d.Name, d.Spec.Child.Name, d.Status.Phase = "00000000000000aa", "invoices-db", v1alpha1.DriftResolved
 	}))
 	shows(t, b.get(b.change("")), "Make an exception…")
 	before, after := b.take(b.change("exception"), url.Values{"scope": {"kind"}, "until": {"8h"}})
-	shows(t, before, "updates by system:serviceaccount:robots:scaler pass without an approval", "Deletions are held as before", "of Database team/orders-db alone",
+	shows(t, before, "updates by system:serviceaccount:robots:scaler pass without an approval", "Its deletion is held as before",
+		"of Database team/orders-db alone",
 		"of each Database of cloud.example.org/v1 in Namespace team", "It would have let pass, too:", "invoices-db", "No other change is known",
-		"kind: ApprovalPolicy", "mode: always", "kubectl delete approvalpolicy exception-")
+		"kind: ApprovalPolicy", "mode: always", "2026-01-05T11:00:00Z",
+		"exception-"+heldID+"-object-20260105t1100")
 	shows(t, after, "There is an exception until 2026-01-05T18:00:00Z", "kubectl delete approvalpolicy exception-"+heldID+"-kind-20260105t1800 -n team")
 	policy := s.object(exceptionPath + "kind-20260105t1800")
 	if assert.NotNil(t, policy) {
@@ -84,12 +87,18 @@ func TestException(t *testing.T) {
 		assert.NotContains(t, rule, "name")
 	}
 	assert.Equal(t, FieldManager, s.manager)
-	_, twice := b.take(b.change("exception"), url.Values{"scope": {"kind"}, "until": {"8h"}})
+	clock.move(2 * time.Minute)
+	twice := b.send(b.change("exception"), formOf(before.body, url.Values{"scope": {"kind"}, "until": {"8h"}}), nil)
 	shows(t, twice, "There is an exception until")
 	policy["spec"].(map[string]any)["rules"] = []any{}
-	_, other := b.take(b.change("exception"), url.Values{"scope": {"kind"}, "until": {"8h"}})
+	other := b.send(b.change("exception"), formOf(before.body, url.Values{"scope": {"kind"}, "until": {"8h"}}), nil)
 	assert.Equal(t, http.StatusUnprocessableEntity, other.code)
 	assert.Contains(t, other.body, "another ApprovalPolicy has the name")
+	clock.move(2 * time.Hour)
+	late := b.send(b.change("exception"), formOf(before.body, url.Values{"scope": {"object"}, "until": {"1h"}}), nil)
+	shows(t, late, "There is an exception until 2026-01-05T13:02:00Z")
+	s.put(t, scaled(func(d *v1alpha1.Drift) { d.Spec.Child.Namespace = "" }))
+	assert.Equal(t, http.StatusConflict, b.get(b.change("exception")).code, "the kind has Namespaces: it would be about all of them")
 }
 
 // TestExceptionRefused covers KR-17-16 and KR-17-19: incomplete and stale forms make nothing, nor does a user without the right; what was entered is kept.
@@ -98,10 +107,10 @@ func TestExceptionRefused(t *testing.T) {
 	path := b.change("exception")
 	_, after := b.take(path, url.Values{"scope": {"object"}, "until": {"forever"}})
 	assert.Equal(t, http.StatusUnprocessableEntity, after.code)
-	assert.Contains(t, after.body, "Choose until when.")
+	assert.Contains(t, after.body, "Choose what it is about, and until when.")
 	_, after = b.take(path, url.Values{"scope": {"*"}, "until": {"1h"}})
 	assert.Equal(t, http.StatusUnprocessableEntity, after.code)
-	assert.Contains(t, after.body, "Choose what it is about.")
+	assert.Contains(t, after.body, "Choose what it is about, and until when.")
 
 	shown := b.get(path)
 	s.put(t, scaled(func(d *v1alpha1.Drift) { d.Spec.Difference[0].New = "5000" }))
@@ -117,11 +126,12 @@ func TestExceptionRefused(t *testing.T) {
 	s.mu.Unlock()
 	refused := b.send(path, formOf(stale.body, chosen), nil)
 	assert.Equal(t, http.StatusForbidden, refused.code)
-	shows(t, response{code: http.StatusOK, body: refused.body}, "you may not do that", "the verb create on ApprovalPolicy", `value="monday" checked`)
+	shows(t, response{code: http.StatusOK, body: refused.body}, "you may not do that", "the verbs create and get on approvalpolicies", `value="monday" checked`)
 
 	s.set(true)
 	away := b.send(path, formOf(refused.body, chosen), nil)
 	assert.Equal(t, http.StatusServiceUnavailable, away.code)
+	assert.Contains(t, away.body, `name="scope" value="kind"`)
 	s.set(false)
 	s.mu.Lock()
 	s.forbidden = nil

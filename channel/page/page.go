@@ -129,7 +129,7 @@ type stateError struct {
 
 // retry of a form that could not be worked off.
 type retry struct {
-	To, Reason, Shown, Scope, Until, Opened string
+	To, Reason, Shown, Scope, At, Until, Opened string
 }
 
 // Error is its text.

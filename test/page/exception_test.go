@@ -29,7 +29,7 @@ func TestException(t *testing.T) {
 	b.choose("of each Database of cloud.example.org/v1alpha1 in Namespace exception")
 	b.choose("for 8 hours")
 	b.click("Make an exception")
-	b.awaits("you may not do that", "the verb create on ApprovalPolicy")
+	b.awaits("you may not do that", "the verbs create and get on approvalpolicies")
 	require.NoError(t, the.Grant(t.Context(), hans,
 		rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"approvalpolicies"}, Verbs: []string{"create", "get"}}))
 	b.click("Make an exception")
