@@ -20,7 +20,7 @@ func TestException(t *testing.T) {
 	s.settled("orders", "invoices")
 	s.revision("exception-7f3")
 	s.refused("exception-7f3", "gold", "orders", "invoices")
-	b := look(t, hans)
+	b := look(t, erin)
 	b.reloads("exception-7f3", "2 changes")
 	b.click("exception-7f3")
 	b.click("exception-orders")
@@ -30,7 +30,7 @@ func TestException(t *testing.T) {
 	b.choose("for 8 hours")
 	b.click("Make an exception")
 	b.awaits("you may not do that", "the verbs create and get on approvalpolicies")
-	require.NoError(t, the.Grant(t.Context(), hans,
+	require.NoError(t, the.Grant(t.Context(), erin, decides,
 		rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"approvalpolicies"}, Verbs: []string{"create", "get"}}))
 	b.click("Make an exception")
 	b.awaits("There is an exception until", "kubectl delete approvalpolicy exception-")

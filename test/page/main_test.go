@@ -23,6 +23,8 @@ const (
 	hans  = "hans@example.com"
 	anna  = "anna@example.com"
 	alice = "alice@example.com"
+	// erin has rights of her own, which no other test has.
+	erin = "erin@example.com"
 	// crossplane is the user of Crossplane.
 	crossplane = "system:serviceaccount:crossplane-system:crossplane"
 	home       = "kausality-system"
@@ -197,14 +199,17 @@ func (l *environment) component(ctx context.Context, name string, cmd *exec.Cmd)
 	})
 }
 
+// decides is the right to read the objects of the tests, and to decide on them.
+var decides = rbacv1.PolicyRule{APIGroups: []string{"example.org", "cloud.example.org"}, Resources: []string{"*"},
+	Verbs: []string{"get", "list", "watch", "patch"}}
+
 // admit the users of the page: they look as kausality-viewer, and decide on parents.
 func (l *environment) admit(ctx context.Context) error {
-	for _, user := range []string{hans, anna} {
+	for _, user := range []string{hans, anna, erin} {
 		if err := l.Bind(ctx, user, "kausality-viewer"); err != nil {
 			return err
 		}
-		if err := l.Grant(ctx, user, rbacv1.PolicyRule{APIGroups: []string{"example.org", "cloud.example.org"}, Resources: []string{"*"},
-			Verbs: []string{"get", "list", "watch", "patch"}}); err != nil {
+		if err := l.Grant(ctx, user, decides); err != nil {
 			return err
 		}
 		config, err := l.Kubeconfig(user, user)
