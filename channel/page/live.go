@@ -15,8 +15,8 @@ import (
 const (
 	// gatherFor is how long changes are gathered before what waits is read again.
 	gatherFor = 100 * time.Millisecond
-	// restFactor is how many times as long as that took it then rests at least: it takes at most half of a core.
-	restFactor = 1
+	// restPart of the time that this took is how long it then rests at least: it takes at most two thirds of a core.
+	restPart = 2
 	// lingerFor is how long watches go on without an open page: the next page begins when the last one is left.
 	lingerFor = 30 * time.Second
 	// beatEvery is how often an open page is loaded again for what no watch reports, such as gates and ages.
@@ -120,8 +120,13 @@ func (p *Page) follow(ctx context.Context) {
 			signalled = sum
 			p.streams.signal()
 		}
-		if !pause(ctx, gatherFor+restFactor*clock.Since(began)) {
+		if !pause(ctx, gatherFor+clock.Since(began)/restPart) {
 			return
+		}
+		select {
+		case <-r.lister.watches.changed: // gathered while it rested
+			continue
+		default:
 		}
 		select {
 		case <-ctx.Done():
