@@ -91,9 +91,9 @@ func (c *Controller) repeatOne(ctx context.Context, o *cluster.Object) error {
 	}
 	err = r.Delete(ctx, o.State.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &o.UID}})
 	switch {
-	case kerrors.IsNotFound(err), kerrors.IsConflict(err): // gone, or re-created
+	case kerrors.IsNotFound(err):
 		return nil
-	case err != nil:
+	case err != nil: // also a conflict: the object changed while the webhook decided, or was re-created, which its watch shows
 		return fmt.Errorf("cannot repeat the deletion that was refused to %s: %w", who, err)
 	}
 	c.emit(o, normal("DeletionRepeated", "The deletion that was refused to %s is allowed now, and was repeated.", who))
