@@ -36,6 +36,9 @@ type Options struct {
 	// counts.
 	CrossplaneArgs []string
 
+	// Kro also starts the controller of kro.
+	Kro bool
+
 	// ServiceRange is the CIDR that Services get their addresses from; 10.0.0.0/24 where empty.
 	// The API server calls a webhook with a Service at that address, where nothing routes to it:
 	// with a range of loopback addresses (127.64.0.0/24), which are all this machine's on Linux, a
@@ -97,6 +100,10 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 		names = append(names, parts.Crossplane)
 	}
 
+	if o.Kro {
+		names = append(names, parts.Kro)
+	}
+
 	var err error
 	if c.paths, err = parts.Ensure(ctx, o.Out, o.BinDir, names...); err != nil {
 		return nil, err
@@ -134,11 +141,17 @@ func (c *ControlPlane) bootAll(ctx context.Context) error {
 		}
 	}
 
-	if !c.opts.Crossplane {
+	if c.opts.Crossplane {
+		if err := c.bootCrossplane(ctx); err != nil {
+			return err
+		}
+	}
+
+	if !c.opts.Kro {
 		return nil
 	}
 
-	return c.bootCrossplane(ctx)
+	return c.bootKro(ctx)
 }
 
 // Stop ends every process that was started here and waits until they are gone: first those of Run,

@@ -14,6 +14,7 @@ const (
 	KubeControllerManager = "kube-controller-manager"
 	Kubectl               = "kubectl"
 	Crossplane            = "crossplane"
+	Kro                   = "kro"
 	ProviderKubernetes    = "provider-kubernetes"
 	ProviderKubernetes12  = "provider-kubernetes-1.2"
 	ProviderHTTP          = "provider-http"
@@ -54,7 +55,9 @@ const (
 	// (controller-runtime v0.19.0, pkg/metrics/server: ":8080").
 	providerLdflags = "-X sigs.k8s.io/controller-runtime/pkg/metrics/server.DefaultBindAddress=0"
 	// httpLdflags do the same for provider-http (controller-runtime v0.14.6, pkg/metrics: ":8080").
-	httpLdflags       = "-X sigs.k8s.io/controller-runtime/pkg/metrics.DefaultBindAddress=0"
+	httpLdflags = "-X sigs.k8s.io/controller-runtime/pkg/metrics.DefaultBindAddress=0"
+	// kroLdflags set the version that kro writes to labels, and that is in its User-Agent.
+	kroLdflags        = "-X sigs.k8s.io/release-utils/version.gitVersion={version}"
 	crossplaneLdflags = "-X github.com/crossplane/crossplane/v2/internal/version.version={version}"
 	// rbacLdflags turn off the metrics of the RBAC manager, whose port no flag changes, either (controller-runtime v0.23.1,
 	// pkg/metrics/server: ":8080").
@@ -136,6 +139,10 @@ func pinned() []Part {
 		Name: Crossplane, Dir: "test/parts/crossplane", Package: "github.com/crossplane/crossplane/v2/cmd/crossplane",
 		Module: "github.com/crossplane/crossplane/v2", Ldflags: crossplaneLdflags + rbacLdflags, CRDDir: "cluster/crds",
 		Cold: 2 * time.Minute,
+	}, {
+		Name: Kro, Dir: "test/parts/kro", Package: "github.com/kubernetes-sigs/kro/cmd/controller",
+		Module: "github.com/kubernetes-sigs/kro", Ldflags: kroLdflags, CRDDir: "helm/crds",
+		Cold: time.Minute,
 	}, {
 		Name: CrossplaneCLI, Dir: "test/parts/crossplane-cli", Package: "github.com/crossplane/crossplane/v2/cmd/crank",
 		Module: "github.com/crossplane/crossplane/v2", Ldflags: crossplaneLdflags,
