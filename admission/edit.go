@@ -134,6 +134,7 @@ func (ed *editor) run() *outcome.Refusal {
 	ed.writeFingerprint()
 	ed.setGate()
 	ed.keepParent()
+	keepMembership(ed)
 	ed.warnUnknown()
 	return nil
 }

@@ -53,6 +53,37 @@ func (ed *editor) keepParent() {
 	ed.warnings.Add("the ownerReference with controller: true was put back: " + text)
 }
 
+// keepMembership puts the labels by which a child names its instance back where another user than kro changes them (KR-18-04).
+// Changes are decided about by the stored labels. In mode log it is a warning, as of a controller reference.
+func keepMembership(ed *editor) {
+	if !ed.Member || ed.Req.OldObject == nil || parent.SameMembership(ed.Req.OldObject, ed.Req.Object) {
+		return
+	}
+	now := v1alpha1.ParentNone
+	if ref, ok := parent.Of(ed.Req.Object, parent.RoleNone); ok {
+		now = string(ref.UID)
+	}
+	found := ed.lookUp()
+	if found.view == nil || ed.meansParent(now) {
+		return
+	}
+	// Where the writer cannot be identified, it gets no more than others do.
+	if by, err := ed.byParentsController(); err == nil && by {
+		return
+	}
+	text := fmt.Sprintf("%s is the parent of %s by them and exists; to change them, set annotation %s=%s in the same write",
+		identity.Describe(ed.ParentRef), identity.Describe(ed.Req.Ref()), v1alpha1.AnnotationKeyParent, now) + needsApprover(ed)
+	if ed.Mode == v1alpha1.ModeLog && !holdsInLog(found.view) {
+		ed.warnings.Add("the labels of kro would be put back: " + text)
+		return
+	}
+	ed.setField(labelsPointer, parent.WithMembership(ed.Req.Object, ed.Req.OldObject))
+	ed.warnings.Add("the labels of kro were put back: " + text)
+}
+
+// labelsPointer is where an object has its labels.
+const labelsPointer = "/metadata/labels"
+
 // keepsParent reports whether the controller reference of an updated object is kept: that of kinds of Crossplane, and of
 // objects that have a trace. A creation is its creator's, as that of a restored backup is (KR-13-58).
 func (ed *editor) keepsParent() bool {

@@ -40,14 +40,9 @@ type lookup struct {
 // lookUp reads the parent, once.
 func (ev *evaluation) lookUp() *lookup {
 	return ev.found.Get(func() lookup {
-		p, err := ev.World.Parent(ev.ctx, ev.ParentRef, ev.live)
-		if err == nil && !ev.Linked(p) && !ev.live { // nothing passes for a Claim that was bound a moment ago
-			p, err = ev.World.Parent(ev.ctx, ev.ParentRef, true)
-		}
+		p, err := readParent(ev)
 		switch {
-		case err == nil && !ev.Linked(p):
-			return lookup{cached: !ev.live, err: errNotLinked}
-		case errors.Is(err, ErrNotFound):
+		case errors.Is(err, errNotLinked), errors.Is(err, ErrNotFound):
 			return lookup{cached: !ev.live, err: err}
 		case err != nil:
 			return lookup{err: err}
@@ -72,6 +67,23 @@ func (ev *evaluation) lookUp() *lookup {
 		ev.warnings.Add(view.set.Warnings...)
 		return lookup{view: view, cached: !ev.live}
 	})
+}
+
+// readParent reads the parent. The error is errNotLinked for one that does not reference the object in turn, and where labels alone
+// name a parent.
+func readParent(ev *evaluation) (*parent.State, error) {
+	p, err := ev.World.Parent(ev.ctx, ev.ParentRef, ev.live)
+	// Nothing passes for a Claim that was bound, or an instance that was created, a moment ago.
+	if !ev.live && (err == nil && !ev.Linked(p) || ev.Member && errors.Is(err, ErrNotFound)) {
+		p, err = ev.World.Parent(ev.ctx, ev.ParentRef, true)
+	}
+	switch {
+	case err == nil && !ev.Linked(p):
+		return nil, errNotLinked
+	case ev.Member && err != nil && (errors.Is(err, ErrNotFound) || !ev.World.Guarded(&parent.State{Ref: ev.ParentRef})):
+		return nil, errNotLinked
+	}
+	return p, err
 }
 
 // view returns the view of the parent; nil before the parent was looked up, and where it could not be
@@ -100,8 +112,9 @@ func (ev *evaluation) actor() actor.Actor {
 }
 
 // errNotLinked is the outcome for a Claim that exists and does not reference the composite:
-// it is not its parent (KR-01-03).
-var errNotLinked = errors.New("it references another composite")
+// it is not its parent (KR-01-03). Nor is an instance of a graph whose ApplySet does not contain the
+// object (KR-18-01).
+var errNotLinked = errors.New("it does not reference the object in turn")
 
 // findParent reads the parent, and decides where it does not exist or cannot be read (KR-05-04).
 func findParent(ev *evaluation) (outcome.Verdict, error) {

@@ -6,8 +6,8 @@ import (
 )
 
 // KeepMetadata returns the edits of a write to a subresource as status: all annotations of
-// Kausality's domain, users' included, and the controller reference are as stored
-// (KR-13-16). Those of built-in kinds store the metadata that they are sent. The request
+// Kausality's domain, users' included, the controller reference and the labels of kro are as stored
+// (KR-13-16, KR-18-04). Those of built-in kinds store the metadata that they are sent. The request
 // has both objects, and is not modified; the Decision has edits alone.
 func KeepMetadata(req *Request) Decision {
 	d := Decision{Allowed: true}
@@ -30,6 +30,12 @@ func KeepMetadata(req *Request) Decision {
 	}
 	if !parent.SameController(req.OldObject, req.Object) {
 		d.Fields = map[string]any{ownersPointer: parent.WithController(req.Object, req.OldObject)}
+	}
+	if parent.IsMember(req.OldObject) && !parent.SameMembership(req.OldObject, req.Object) {
+		if d.Fields == nil {
+			d.Fields = map[string]any{}
+		}
+		d.Fields[labelsPointer] = parent.WithMembership(req.Object, req.OldObject)
 	}
 	return d
 }

@@ -58,7 +58,7 @@ func Identify(ctx context.Context, f *facts.Facts, p *parent.State) (Actor, erro
 	return Actor{Controller: is, Undetermined: !decided, Composer: composer}, nil
 }
 
-// byComposedManager identifies Crossplane (KR-04-01, KR-04-02) by the field manager under which it writes. Since any
+// byComposedManager identifies Crossplane (KR-04-01, KR-04-02) and kro (KR-18-02) by the field manager under which it writes. Since any
 // client can name that, the user must be one that the parent's record names or, where it has none yet, one that may
 // write its status (KR-13-04).
 func byComposedManager(ctx context.Context, f *facts.Facts, p *parent.State) (is, decided bool, err error) {
@@ -67,7 +67,8 @@ func byComposedManager(ctx context.Context, f *facts.Facts, p *parent.State) (is
 	}
 	claim := p.Role == parent.RoleClaim && subject.IsClaimSync(f.Manager)
 	composed := p.Role == parent.RoleComposite && IsComposer(f)
-	if !claim && !composed {
+	applied := f.Member && f.Manager == subject.ManagerApplySet
+	if !claim && !composed && !applied {
 		return false, false, nil
 	}
 	known := subject.ControllersOf(p.Annotations)
@@ -212,7 +213,7 @@ func ControlsParent(ctx context.Context, f *facts.Facts, p *parent.State) (bool,
 		return recorded, err
 	}
 	shown := f.Manager != "" && f.Manager == p.Manager || p.Role == parent.RoleComposite && IsComposer(f) ||
-		p.Role == parent.RoleClaim && subject.IsClaimSync(f.Manager)
+		p.Role == parent.RoleClaim && subject.IsClaimSync(f.Manager) || f.Member && f.Manager == subject.ManagerApplySet
 	if !shown {
 		return false, nil
 	}

@@ -69,6 +69,8 @@ type Facts struct {
 
 	ParentRef parent.Ref
 	HasParent bool
+	// Member: the parent is an instance of a graph, by the labels of the object.
+	Member bool
 	// Stale: the composition function recorded what is held. Its own apply may be based on a read from
 	// before that (KR-05-60).
 	Stale bool
@@ -101,20 +103,21 @@ func Collect(ctx context.Context, w world.World, o *Options, p world.Policies, r
 		f.Changes = withExternalName(f.Changes, req)
 	}
 	if !f.Settings.TraceOnly { // else each change is of its user's own (KR-07-13)
-		f.ParentRef, f.HasParent = f.parentOf(stored)
+		f.findParent(stored)
 	}
 	return f, nil
 }
 
-// parentOf returns the parent of a request: that of the stored object. Where a user removed it, an apply
+// findParent finds the parent of a request: that of the stored object. Where a user removed it, an apply
 // by Crossplane brings the change and the owner together: a composed apply names its composite itself
-// (KR-13-03).
-func (f *Facts) parentOf(stored *unstructured.Unstructured) (parent.Ref, bool) {
-	ref, ok := parent.Of(stored, f.Kind.Role)
-	if !ok && f.Req.Operation == request.Update && subject.IsComposedApply(f.Manager) {
-		ref, ok = parent.Of(f.Req.Object, f.Kind.Role)
+// (KR-13-03). So does an apply by kro (KR-18-01).
+func (f *Facts) findParent(of *unstructured.Unstructured) {
+	f.ParentRef, f.HasParent = parent.Of(of, f.Kind.Role)
+	if !f.HasParent && f.Req.Operation == request.Update && (subject.IsComposedApply(f.Manager) || f.Manager == subject.ManagerApplySet) {
+		of = f.Req.Object
+		f.ParentRef, f.HasParent = parent.Of(of, f.Kind.Role)
 	}
-	return ref, ok
+	f.Member = f.HasParent && parent.IsMember(of)
 }
 
 // ModeOf returns the mode of an object by precedence (KR-05-21), and warnings. An annotation with an
@@ -264,7 +267,11 @@ func (f *Facts) Secrets() change.SecretFields {
 // KindOf returns what is known about the kind of an object.
 func (f *Facts) KindOf(s *parent.State) identity.Kind { return f.World.Kind(s.GroupVersionKind) }
 
-// Linked reports whether a Claim that was found by its name references the composite.
+// Linked reports whether a Claim that was found by its name references the composite, and whether an instance that the labels of
+// the object name contains it and is guarded: any user can write labels (KR-18-01).
 func (f *Facts) Linked(p *parent.State) bool {
+	if f.Member {
+		return parent.Contains(p, f.Req.Ref()) && f.World.Guarded(p)
+	}
 	return p.Role != parent.RoleClaim || p.ClaimTarget == "" || p.ClaimTarget == f.Req.Ref().Name
 }

@@ -36,9 +36,10 @@ func RefOf(o *unstructured.Unstructured) Ref {
 }
 
 // Of returns the parent of an object of a role: the owner with controller: true
-// or, for a composite that has none, the Claim its spec.claimRef names. The
+// or, for an object that has none, the instance of a graph that its labels name
+// or, for a composite, the Claim its spec.claimRef names. The
 // namespace of an owner is the child's; a reader drops it for cluster-scoped
-// kinds (KR-01-02, KR-01-03).
+// kinds (KR-01-02, KR-01-03, KR-18-01).
 func Of(o *unstructured.Unstructured, role Role) (Ref, bool) {
 	if o == nil {
 		return Ref{}, false
@@ -50,6 +51,9 @@ func Of(o *unstructured.Unstructured, role Role) (Ref, bool) {
 			Name:             text(owner, "name"),
 			UID:              types.UID(text(owner, "uid")),
 		}, true
+	}
+	if instance, ok := instanceOf(o); ok {
+		return instance, true
 	}
 	if role != RoleComposite || modern(o) { // an XR with spec.crossplane has no Claim, its claimRef is its author's
 		return Ref{}, false

@@ -146,7 +146,7 @@ func annotation(o *unstructured.Unstructured, key string) string {
 func keep(in map[string]string) map[string]string {
 	var out map[string]string
 	for k, v := range in {
-		if v1alpha1.IsKausality(k) || k == v1alpha1.AnnotationKeyCompositionResourceName {
+		if v1alpha1.IsKausality(k) || k == v1alpha1.AnnotationKeyCompositionResourceName || isApplySet(k) {
 			if out == nil {
 				out = map[string]string{}
 			}
@@ -177,7 +177,7 @@ func (s *State) Throttled() bool {
 // conditionTypes that are kept whatever their status.
 var conditionTypes = map[string]bool{
 	"Synced": true, "Ready": true, "Initialized": true, v1alpha1.ConditionKausality: true,
-	"LastAsyncOperation": true, "AsyncOperation": true, ConditionResponsive: true,
+	conditionInstanceManaged: true, "LastAsyncOperation": true, "AsyncOperation": true, ConditionResponsive: true,
 }
 
 // conditions adds the conditions of the object that decisions read. Of two with the same type, Condition
@@ -268,8 +268,11 @@ func (s *State) observe(o *unstructured.Unstructured) {
 }
 
 // converged reports whether the object has converged by kstatus, and for Crossplane's kinds also by
-// Synced and Ready (KR-03-03).
+// Synced and Ready (KR-03-03); an instance of a graph by its state (KR-18-03).
 func (s *State) converged(o *unstructured.Unstructured) bool {
+	if IsInstance(s) {
+		return instanceConverged(s, o)
+	}
 	if s.Crossplane() && (!s.True("Synced") || !s.True("Ready")) {
 		return false
 	}

@@ -154,6 +154,10 @@ const referenceResolver = "managed.crossplane.io/api-simple-reference-resolver"
 // write the references of managed resources that they resolved.
 func IsReferenceResolver(manager string) bool { return manager == referenceResolver }
 
+// ManagerApplySet is the field manager under which kro applies the children of an instance of a graph (kro v0.9.3,
+// pkg/controller/instance/applyset/const.go).
+const ManagerApplySet = "kro.run/applyset"
+
 // IsComposedApply reports whether a field manager is one under which
 // Crossplane applies composed resources, of whatever composite.
 func IsComposedApply(manager string) bool { return strings.HasPrefix(manager, composedPrefix) }

@@ -5,6 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,8 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
@@ -48,6 +52,9 @@ func bootShared(ctx context.Context) (stop func(), err error) {
 	}
 	if err == nil {
 		err = installGraph(ctx)
+	}
+	if err == nil {
+		err = installKausality(ctx)
 	}
 	return the.Stop, err
 }
@@ -92,6 +99,47 @@ func installGraph(ctx context.Context) error {
 			return err
 		}
 		return state(o, "Active")
+	})
+}
+
+// guarded are the resources of the tests' policy.
+const guarded = "shops.kro.run,resourcegraphdefinitions.kro.run,configmaps,services"
+
+// installKausality installs the webhook, which enforces.
+func installKausality(ctx context.Context) error {
+	built, err := parts.Ensure(ctx, os.Stderr, "", parts.Kausality)
+	if err != nil {
+		return err
+	}
+	certs := filepath.Join(the.Dir(), "webhook-certs")
+	if err := the.CA().ServingCert(certs); err != nil {
+		return err
+	}
+	ports := [2]int{}
+	for i := range ports {
+		if ports[i], err = controlplane.FreePort(); err != nil {
+			return err
+		}
+	}
+	out, err := exec.CommandContext(ctx, built[parts.Kausality], "manifests", fmt.Sprintf("--webhook-url=https://127.0.0.1:%d", ports[0]),
+		"--ca-file="+filepath.Join(certs, "ca.crt"), "--resources="+guarded, "--default-mode=enforce").Output()
+	if err != nil {
+		return fmt.Errorf("cannot run kausality manifests: %w", err)
+	}
+	if err := the.Apply(ctx, out); err != nil {
+		return err
+	}
+	kubeconfig, err := the.ServiceAccountKubeconfig(ctx, "kausality-system", "kausality-webhook")
+	if err != nil {
+		return err
+	}
+	if _, err := the.Run(ctx, "kausality-webhook", exec.Command(built[parts.Kausality], "webhook", "--kubeconfig="+kubeconfig, "--default-mode=enforce",
+		fmt.Sprintf("--bind-address=127.0.0.1:%d", ports[0]), fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", ports[1]),
+		"--cert-dir="+certs)); err != nil {
+		return err
+	}
+	return controlplane.Eventually(ctx, "the webhook to be ready", 60*time.Second, func(ctx context.Context) error {
+		return controlplane.Answers(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz", ports[1]))
 	})
 }
 
@@ -158,3 +206,6 @@ func active(t *testing.T, ns string) *unstructured.Unstructured {
 	})
 	return o
 }
+
+// decode YAML or JSON.
+func decode(text string, into any) error { return yaml.Unmarshal([]byte(text), into) }

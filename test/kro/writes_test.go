@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // TestWrites has what tracing relies on in what kro writes: the labels and the ApplySet of a child, that both identify the
@@ -52,10 +54,13 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// managers of an object: name, operation and subresource.
+// managers of an object but Kausality: name, operation and subresource.
 func managers(o *unstructured.Unstructured) []string {
 	var out []string
 	for _, e := range o.GetManagedFields() {
+		if strings.HasPrefix(e.Manager, v1alpha1.ManagerPrefix) {
+			continue
+		}
 		out = append(out, strings.Join([]string{e.Manager, string(e.Operation), e.Subresource}, " "))
 	}
 	return out
