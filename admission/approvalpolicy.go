@@ -13,7 +13,8 @@ import (
 func (ev *evaluation) build() allowance.Build {
 	return *ev.calling.Get(func() allowance.Build {
 		b, err := ev.World.Build(ev.ctx, ev.Req, ev.parent())
-		if err != nil && len(ev.upgrades()) > 0 { // else it is recorded alone, and nothing depends on it yet
+		graph := ev.parent() != nil && ev.KindOf(ev.parent()).Graph != ""
+		if err != nil && (graph || len(ev.upgrades()) > 0) { // else it is recorded alone, and nothing depends on it yet
 			ev.warnings.Add("cannot determine the build of the controller: " + err.Error())
 		}
 		return b

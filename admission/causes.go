@@ -79,6 +79,9 @@ func findCauses(ev *evaluation) []v1alpha1.HopCause {
 		if rev := ev.parent().CompositionRevision; rev != "" {
 			out = append(out, cause(v1alpha1.CauseComposition, rev))
 		}
+		if rev := build.Graph.Name; rev != "" {
+			out = append(out, cause(v1alpha1.CauseGraph, rev))
+		}
 		// Beside others only where the controller is known to run other images than before (KR-10-13).
 		if len(out)+len(build.Functions) == 0 || images != "" && build.Controller != "" && images != build.Controller {
 			for _, image := range build.Images {

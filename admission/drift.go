@@ -3,6 +3,7 @@ package admission
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -85,6 +86,8 @@ func driftRefusal(ev *evaluation) outcome.Refusal {
 	intent, open, rev, end := strconv.FormatInt(ev.view().intent.Generation, 10), "", ev.parent().CompositionRevision, ""
 	if rev != "" {
 		open, end = " (composition revision ", ")"
+	} else if rev = ev.graph(); rev != "" {
+		open, end = " (", ")"
 	}
 	switch {
 	case ev.needsApproval():
@@ -140,7 +143,23 @@ func driftReport(ev *evaluation, r outcome.Refusal) *Report {
 	return out
 }
 
-// cause describes the cause of a drift in text: the composition revision in use, or the user (KR-10-03),
+// graph describes the revision of a graph of kro that is a cause, with its author (KR-18-05); "" for none.
+func (ev *evaluation) graph() string {
+	causes := ev.causes()
+	i := slices.IndexFunc(causes, func(c v1alpha1.HopCause) bool { return c.Kind == v1alpha1.CauseGraph })
+	if i < 0 {
+		return ""
+	}
+	text := ev.build().Graph.String()
+	if c := causes[i]; c.Author != "" {
+		if text += ", changed by " + c.Author; c.Claimed {
+			text += " (a claim)"
+		}
+	}
+	return text
+}
+
+// cause describes the cause of a drift in text: the composition or graph revision in use, or the user (KR-10-03),
 // with the build of its controller where that is a cause (KR-10-13).
 func (ev *evaluation) cause() string {
 	if ev.needsApproval() {
@@ -155,7 +174,7 @@ func (ev *evaluation) cause() string {
 			edits = append(edits, "an edit by "+c.Name)
 		}
 	}
-	text := outcome.CauseOf(ev.Facts, ev.parent())
+	text := cmp.Or(ev.graph(), outcome.CauseOf(ev.Facts, ev.parent()))
 	if len(edits) > 0 {
 		text += ", which reverts " + strings.Join(edits, " and ")
 	}

@@ -58,7 +58,7 @@ func (ev *evaluation) authors() []string {
 			add(c.Author)
 		case c.Kind == v1alpha1.CauseUser:
 			add(c.Name)
-		case c.Kind == v1alpha1.CauseComposition || c.Kind == v1alpha1.CauseFunction:
+		case c.Kind.IsRevision():
 			add("")
 		}
 	}

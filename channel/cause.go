@@ -60,8 +60,8 @@ func causeTitle(d *v1alpha1.Drift) string {
 
 // causeAs is what a cause is, as a noun.
 var causeAs = map[v1alpha1.CauseKind]string{
-	v1alpha1.CauseComposition: "composition revision", v1alpha1.CauseFunction: "function revision", v1alpha1.CauseImage: "image",
-	v1alpha1.CauseController: "controller", v1alpha1.CauseUser: "user", v1alpha1.CauseEdit: "edit by",
+	v1alpha1.CauseComposition: "composition revision", v1alpha1.CauseFunction: "function revision", v1alpha1.CauseGraph: "graph revision",
+	v1alpha1.CauseImage: "image", v1alpha1.CauseController: "controller", v1alpha1.CauseUser: "user", v1alpha1.CauseEdit: "edit by",
 }
 
 // CauseLines is a line for each of some causes that cannot be distinguished, with its author.

@@ -87,9 +87,20 @@ func infosOf(o *unstructured.Unstructured) []Info {
 		i.ScalePath = scalePath(v)
 		_, i.Status, _ = unstructured.NestedFieldNoCopy(v, "subresources", "status") // the API server validated it
 		i.Role = role(o, names, i.Kind.ManagementPolicies)
+		i.Graph = graphOf(o)
 		out = append(out, i)
 	}
 	return out
+}
+
+// graphOf a CRD: the graph of kro that made it, "" for none. It has no owner; these labels are how kro itself knows its CRDs (v0.9.3,
+// pkg/metadata CompareRGDOwnership).
+func graphOf(o *unstructured.Unstructured) string {
+	labels := o.GetLabels()
+	if labels["kro.run/owned"] != "true" {
+		return ""
+	}
+	return labels["kro.run/resource-graph-definition-name"]
 }
 
 // scalePath of a CRD's version; "" where it has no scale subresource.

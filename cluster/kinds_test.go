@@ -64,6 +64,21 @@ func TestInfosOf(t *testing.T) {
 	}
 }
 
+// The graph of an instance is the one that made its CRD (KR-18-05).
+func TestGraphOfKind(t *testing.T) {
+	for name, tc := range map[string]struct{ labels, want string }{
+		"Graph":  {`kro.run/owned: "true", kro.run/resource-graph-definition-name: shop`, "shop"},
+		"NotKro": {`kro.run/owned: "false", kro.run/resource-graph-definition-name: shop`, ""},
+		"Other":  {`app: shop`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := infosOf(crd(t, "metadata: {labels: {"+tc.labels+"}}"+objectsCRD))[0].Graph; got != tc.want {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
 // A version that is no longer served is forgotten, and with its CRD a kind is; both
 // are reported, so that they are not watched for ever.
 func TestKindsForget(t *testing.T) {

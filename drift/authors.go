@@ -19,7 +19,7 @@ func (r *Resolver) completeAuthors(ctx context.Context, d *v1alpha1.Drift) (writ
 	}
 	causes := slices.Clone(d.Spec.Causes)
 	for i, c := range causes {
-		if c.Author != "" || c.Kind != v1alpha1.CauseComposition && c.Kind != v1alpha1.CauseFunction {
+		if c.Author != "" || !c.Kind.IsRevision() {
 			continue
 		}
 		if found := r.authored(ctx, c); found != c && (found.Author != "" || c.Manager == "") {

@@ -91,6 +91,8 @@ func webhookRules() []rbacv1.PolicyRule {
 		rbacRule("apiextensions.crossplane.io", []string{"compositions", "compositionrevisions"}, "get"), // and who made them
 		rbacRule("pkg.crossplane.io", []string{"functions"}, "get"),
 		rbacRule("pkg.crossplane.io", []string{"functionrevisions"}, "list"),
+		rbacRule("kro.run", []string{"resourcegraphdefinitions"}, "get"), // and of graphs
+		rbacRule("internal.kro.run", []string{"graphrevisions"}, "get", "list"),
 		rbacRule("authorization.k8s.io", []string{"subjectaccessreviews"}, "create"),
 	)
 }

@@ -82,13 +82,17 @@ func (w *world) Object(ctx context.Context, ref parent.Ref) (map[string]any, err
 
 // Build of the controller that makes a request.
 func (w *world) Build(ctx context.Context, req *admission.Request, p *parent.State) (allowance.Build, error) {
-	return w.builds.Of(ctx, req.User, p)
+	if p == nil {
+		return w.builds.Of(ctx, req.User, nil, "")
+	}
+	return w.builds.Of(ctx, req.User, p, w.Kind(p.GroupVersionKind).Graph)
 }
 
 // sources are the kinds whose annotations name the author of a revision.
 var sources = map[v1alpha1.CauseKind]schema.GroupVersionKind{
 	v1alpha1.CauseComposition: {Group: "apiextensions.crossplane.io", Version: "v1", Kind: "Composition"},
 	v1alpha1.CauseFunction:    {Group: "pkg.crossplane.io", Version: "v1", Kind: "Function"},
+	v1alpha1.CauseGraph:       {Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"},
 }
 
 // Author of a revision that is a cause. It is a claim unless the annotations that name it are protected (KR-07-11).

@@ -1,6 +1,7 @@
 package allowance
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -79,9 +80,25 @@ type Build struct {
 	// Functions are the active revisions of the functions in the pipeline of the
 	// composite's Composition; empty where they are not known, and for other controllers.
 	Functions []string
+	// Graph is the revision of a graph of kro that the controller carries out; the zero one where it is not known, and for other
+	// controllers.
+	Graph GraphRevision
 	// RecordedLate: builds are recorded only while there is an UpgradeAllowance, so that a
 	// child without one counts as last changed by another build.
 	RecordedLate bool
+}
+
+// GraphRevision is a revision of a graph of kro.
+type GraphRevision struct {
+	// Of is the name of the ResourceGraphDefinition, Name that of the GraphRevision.
+	Of, Name string
+	// Number of the revision, from 1.
+	Number int64
+}
+
+// String returns the revision as messages have it.
+func (g GraphRevision) String() string {
+	return fmt.Sprintf("ResourceGraphDefinition %s revision %d", g.Of, g.Number)
 }
 
 // Recorded returns the build as it is stored on an object: its fingerprint, and after a dot that of the images alone, where it has one (KR-06-23).

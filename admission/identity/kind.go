@@ -27,6 +27,8 @@ type Kind struct {
 	// Resource is the plural with group, as kubectl takes it:
 	// xdatabases.example.org. Empty where it is unknown.
 	Resource string
+	// Graph of kro that made the CRD, by its name; empty for none.
+	Graph string
 }
 
 // Holder of approvals for an object: the object itself, or one of its ancestors.

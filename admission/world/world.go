@@ -101,7 +101,7 @@ type World interface {
 	// is called for changes by the parent's controller.
 	Build(ctx context.Context, req *request.Request, p *parent.State) (allowance.Build, error)
 
-	// Author returns a cause with Author and Claimed, or Manager, of the Composition or Function it is a revision of; with none
+	// Author returns a cause with Author and Claimed, or Manager, of the Composition, Function or graph it is a revision of; with none
 	// of them where they are unknown. It is called for drift.
 	Author(ctx context.Context, cause v1alpha1.HopCause) (v1alpha1.HopCause, error)
 }

@@ -67,6 +67,8 @@ const (
 	CauseComposition CauseKind = "CompositionRevision"
 	// CauseFunction: a revision of a Function in the pipeline of the Composition.
 	CauseFunction CauseKind = "FunctionRevision"
+	// CauseGraph: a GraphRevision of kro, which is a revision of a ResourceGraphDefinition.
+	CauseGraph CauseKind = "GraphRevision"
 	// CauseImage: an image that the controller runs.
 	CauseImage CauseKind = "Image"
 	// CauseController: the parent's controller, where its build is not known or did
@@ -78,6 +80,11 @@ const (
 	// revert that. The name is the user's, and CauseUnknownEditor where no trace has it.
 	CauseEdit CauseKind = "Edit"
 )
+
+// IsRevision reports whether causes of a kind are revisions, which have authors.
+func (k CauseKind) IsRevision() bool {
+	return k == CauseComposition || k == CauseFunction || k == CauseGraph
+}
 
 // CauseUnknownEditor is the name of a cause of kind CauseEdit whose user was not observed.
 const CauseUnknownEditor = "unknown"
@@ -91,7 +98,7 @@ type HopCause struct {
 	// controllers and users.
 	Author string `json:"author,omitempty"`
 	// Claimed is true where Author is from a trace that other clients may have
-	// written: that of a Composition or Function that is not guarded, or its copy in an earlier revision.
+	// written: that of a Composition, Function or graph that is not guarded, or its copy in an earlier revision.
 	Claimed bool `json:"claimed,omitempty"`
 	// Manager is who wrote the revision, or the edited field, where no trace has it: the field manager and operation of
 	// the last write of the spec, as in "kubectl (Apply)". Clients choose the name of their

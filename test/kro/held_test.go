@@ -43,8 +43,7 @@ func TestHeld(t *testing.T) {
 	t.Cleanup(func() { edit(t, "silver", false) })
 	update := drift(t, ns, "ConfigMap", "Update")
 	assert.Equal(t, "silver", child(t, configMaps, ns)["data"].(map[string]any)["tier"])
-	text, _, _ := unstructured.NestedString(update.Object, "spec", "cause")
-	t.Logf("cause: %s", text)
+	graphCause(t, update)
 
 	// An approval on the instance lets exactly this change pass; kro applies it again by itself.
 	id, _, _ := unstructured.NestedString(update.Object, "spec", "id")
@@ -52,9 +51,14 @@ func TestHeld(t *testing.T) {
 	data(t, ns, "tier", "gold")
 	hop := trail(t, child(t, configMaps, ns))
 	assert.True(t, hop[len(hop)-1].Unrequested)
+	if causes := hop[len(hop)-1].Causes; assert.Len(t, causes, 1) {
+		assert.Equal(t, v1alpha1.CauseGraph, causes[0].Kind)
+		assert.Equal(t, anna, causes[0].Author)
+	}
 
 	// The node is pruned once all applies succeed; that is held, too.
 	removal := drift(t, ns, "Service", "Delete")
+	graphCause(t, removal)
 	child(t, services, ns)
 	id, _, _ = unstructured.NestedString(removal.Object, "spec", "id")
 	patch(t, hans, shops, ns, "db", fmt.Sprintf(`{"metadata":{"annotations":{"kausality.io/approve-%s":"once"}}}`, id))
@@ -76,6 +80,18 @@ func TestHeld(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// graphCause asserts that the cause of a Drift is the newest revision of the graph, by anna (KR-18-05).
+func graphCause(t *testing.T, d *unstructured.Unstructured) {
+	t.Helper()
+	o, err := as(t, anna).Resource(graphs).Get(t.Context(), "shop", metav1.GetOptions{})
+	require.NoError(t, err)
+	n, _, _ := unstructured.NestedInt64(o.Object, "status", "lastIssuedRevision")
+	text, _, _ := unstructured.NestedString(d.Object, "spec", "cause")
+	assert.Equal(t, fmt.Sprintf("ResourceGraphDefinition shop revision %d, changed by %s", n, anna), text)
+	causes, _, _ := unstructured.NestedSlice(d.Object, "spec", "causes")
+	assert.Equal(t, []any{map[string]any{"kind": "GraphRevision", "name": fmt.Sprintf("shop-r%05d", n), "author": anna}}, causes)
 }
 
 var errExists = errors.New("it exists")

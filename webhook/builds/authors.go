@@ -19,7 +19,7 @@ var (
 	function    = schema.GroupVersionResource{Group: "pkg.crossplane.io", Version: "v1", Resource: "functions"}
 )
 
-// authorsTTL is for how long a Composition or Function is cached, of which a revision is a cause.
+// authorsTTL is for how long a Composition, Function or graph is cached, of which a revision is a cause.
 const authorsTTL = 10 * time.Second
 
 // Author of the revision that a cause names; the zero one where it is unknown, and of other causes.
@@ -31,6 +31,8 @@ func (b *Builds) Author(ctx context.Context, c v1alpha1.HopCause) (authorship.Au
 		return b.compositionAuthor(ctx, c.Name)
 	case v1alpha1.CauseFunction:
 		return b.functionAuthor(ctx, c.Name)
+	case v1alpha1.CauseGraph:
+		return b.graphAuthor(ctx, c.Name)
 	}
 	return authorship.Author{}, nil
 }

@@ -37,7 +37,7 @@ var (
 const (
 	// maxCached bounds the Pods, and the revisions of Compositions, that are cached.
 	maxCached = 2048
-	// maxSources bounds the Compositions and Functions that are cached.
+	// maxSources bounds the Compositions, Functions and graphs that are cached.
 	maxSources = 256
 	// readTimeout bounds all reads for one request.
 	readTimeout = time.Second
@@ -59,18 +59,21 @@ type Builds struct {
 	unknown *cache.LRUExpireCache
 	// functions has one entry, map[string]string: the active revisions.
 	functions *cache.LRUExpireCache
-	// sources are the Compositions and Functions of revisions, authorship.Source, by resource, name and revision.
+	// graphs are the newest revisions of graphs of kro, authorship.GraphRevision, by the UID of the graph.
+	graphs *lru.Cache
+	// sources are the Compositions, Functions and graphs of revisions, authorship.Source, by resource, name and revision.
 	sources *cache.LRUExpireCache
 }
 
 // New returns Builds that reads by a client.
 func New(c dynamic.Interface) *Builds {
 	return &Builds{client: c, pods: lru.New(maxCached), revisions: lru.New(maxCached), steps: lru.New(maxCached), functions: cache.NewLRUExpireCache(1),
-		unknown: cache.NewLRUExpireCache(maxCached), sources: cache.NewLRUExpireCache(maxSources)}
+		graphs: lru.New(maxSources), unknown: cache.NewLRUExpireCache(maxCached), sources: cache.NewLRUExpireCache(maxSources)}
 }
 
-// Of returns the build that makes a request about a child of p; empty if it is unknown. p is nil for none.
-func (b *Builds) Of(ctx context.Context, u subject.User, p *parent.State) (allowance.Build, error) {
+// Of returns the build that makes a request about a child of p; empty if it is unknown. p is nil for none. graph is the graph of
+// kro that made the kind of p, "" for none.
+func (b *Builds) Of(ctx context.Context, u subject.User, p *parent.State, graph string) (allowance.Build, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	images, known, err := b.images(ctx, u)
@@ -89,9 +92,20 @@ func (b *Builds) Of(ctx context.Context, u subject.User, p *parent.State) (allow
 		}
 		parts = append(parts, functions...)
 	}
+	var of allowance.GraphRevision
+	if p != nil && graph != "" {
+		r, err := b.newest(ctx, graph, p.GroupKind())
+		if err != nil {
+			return allowance.Build{}, err
+		}
+		if r.Name != "" {
+			of, controller = allowance.GraphRevision{Of: r.Of, Name: r.Name, Number: r.Number}, allowance.Fingerprint(images)
+			parts = append(parts, "graph "+r.Name+" "+string(r.UID))
+		}
+	}
 	return allowance.Build{
 		Fingerprint: allowance.Fingerprint(parts), Images: strings.Fields(strings.Join(images, " ")), Functions: revisionsOf(functions),
-		Controller: controller,
+		Controller: controller, Graph: of,
 	}, nil
 }
 

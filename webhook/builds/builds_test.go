@@ -24,7 +24,7 @@ func TestFunctionsOf(t *testing.T) {
 		create(t, client, functionRevision, `{apiVersion: pkg.crossplane.io/v1, kind: FunctionRevision,
   metadata: {name: `+f+`-1, labels: {pkg.crossplane.io/package: `+f+`}}, spec: {desiredState: Active, image: "example.org/f:v1"}}`)
 	}
-	build, err := New(client).Of(t.Context(), subject.User{Name: "crossplane"}, &parent.State{CompositionRevision: "xdb-1"})
+	build, err := New(client).Of(t.Context(), subject.User{Name: "crossplane"}, &parent.State{CompositionRevision: "xdb-1"}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestControllerOf(t *testing.T) {
 	of := func(pod, revision string) allowance.Build {
 		u := subject.User{Name: "system:serviceaccount:crossplane-system:crossplane",
 			Extra: map[string][]string{extraPodName: {pod}, extraPodUID: {pod}}}
-		build, err := New(client).Of(t.Context(), u, &parent.State{CompositionRevision: revision})
+		build, err := New(client).Of(t.Context(), u, &parent.State{CompositionRevision: revision}, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestControllerOf(t *testing.T) {
 func fakeClient() *fake.FakeDynamicClient {
 	return fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		compositionRevision: "CompositionRevisionList", functionRevision: "FunctionRevisionList",
-		composition: "CompositionList", function: "FunctionList",
+		composition: "CompositionList", function: "FunctionList", graph: "ResourceGraphDefinitionList", graphRevision: "GraphRevisionList",
 	})
 }
 

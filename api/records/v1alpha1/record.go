@@ -187,7 +187,7 @@ type Approval struct {
 
 // Cause of a change.
 type Cause struct {
-	// Kind is CompositionRevision, FunctionRevision, Image, Controller or User.
+	// Kind is CompositionRevision, FunctionRevision, GraphRevision, Image, Controller or User.
 	Kind string `json:"kind"`
 	// Name of the revision, image, controller or user.
 	Name string `json:"name"`

@@ -1,0 +1,104 @@
+package admission
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+	"github.com/kausality-io/function-kausality/admission/outcome"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// TestGraphCause: the revision of its graph is the cause of an unrequested change below an instance, with its author (KR-18-05).
+func TestGraphCause(t *testing.T) {
+	const revision = "ResourceGraphDefinition shop revision 2"
+	graph := v1alpha1.HopCause{Kind: v1alpha1.CauseGraph, Name: "shop-r00002"}
+	byAnna, claimed := graph, graph
+	byAnna.Author, claimed.Author, claimed.Claimed = "anna", "anna", true
+	edit := v1alpha1.HopCause{Kind: v1alpha1.CauseEdit, Name: "hans"}
+	built := allowance.Build{Fingerprint: "new", Graph: allowance.GraphRevision{Of: "shop", Name: "shop-r00002", Number: 2}}
+	for name, tc := range map[string]struct {
+		reason string
+		build  allowance.Build
+		op     Operation
+		child  []fx.Mod
+		author v1alpha1.HopCause
+		want   []v1alpha1.HopCause
+		text   string
+	}{
+		"Update": {reason: "a field of a template", op: Update, author: byAnna, want: []v1alpha1.HopCause{byAnna}, text: revision + ", changed by anna"},
+		"Create": {reason: "a new node", op: Create, author: byAnna, want: []v1alpha1.HopCause{byAnna}, text: revision + ", changed by anna"},
+		"Delete": {reason: "a node is dropped", op: Delete, author: byAnna, want: []v1alpha1.HopCause{byAnna}, text: revision + ", changed by anna"},
+		"Claim": {reason: "the graph is not guarded", op: Update, author: claimed, want: []v1alpha1.HopCause{claimed},
+			text: revision + ", changed by anna (a claim)"},
+		"Unknown": {reason: "no record of the author", op: Update, author: graph, want: []v1alpha1.HopCause{graph}, text: revision},
+		"Reverts": {reason: "hans had changed the field himself", op: Update, author: byAnna, want: []v1alpha1.HopCause{edit},
+			child: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyTrace, `[{"kind":"ConfigMap","name":"db","user":"hans"}]`), fx.Set([]any{map[string]any{
+				"manager": "kubectl-edit", "operation": "Update", "time": "2026-01-02T12:00:00Z",
+				"fieldsV1": map[string]any{"f:data": map[string]any{"f:message": map[string]any{}}}}}, "metadata", "managedFields")},
+			text: revision + ", changed by anna, which reverts an edit by hans"},
+		"SameRevision": {reason: "the revision changed the child before: this is kro's own", op: Update, author: byAnna,
+			child: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "new")},
+			want:  []v1alpha1.HopCause{{Kind: v1alpha1.CauseController, Name: kro.Name}}, text: "controller " + kro.Name},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i, c := instanceAndChild()
+			w := newWorld()
+			w.add(i)
+			opts := enforced()
+			e := stubs{Options: opts, author: func(_ context.Context, c v1alpha1.HopCause) (v1alpha1.HopCause, error) {
+				if c.Kind == v1alpha1.CauseGraph {
+					assert.Equal(t, graph, c)
+					return tc.author, nil
+				}
+				return c, nil
+			}}.of(builtWorld{w, built})
+			req := by(byCrossplane(tc.op, fx.With(c, tc.child...), fx.Set("other", "data", "message")), kro, subject.ManagerApplySet)
+			d, err := e.Evaluate(t.Context(), req)
+			require.NoError(t, err)
+			require.Equal(t, outcome.ReasonDrift, d.Reason, "%s: %s", tc.reason, d.Message)
+			require.NotNil(t, d.Report)
+			assert.Equal(t, tc.text, d.Report.Drift.Cause, tc.reason)
+			assert.Equal(t, tc.want, d.Report.Drift.Causes, tc.reason)
+			if name == "Update" {
+				assert.Contains(t, d.Message, "settled at generation 1 ("+revision+", changed by anna)")
+			}
+		})
+	}
+}
+
+// unbuiltWorld is a world in which the kind of an instance has a graph, whose revision cannot be read.
+type unbuiltWorld struct{ *memoryWorld }
+
+func (unbuiltWorld) Build(context.Context, *Request, *parent.State) (allowance.Build, error) {
+	return allowance.Build{}, assert.AnError
+}
+
+func (w unbuiltWorld) Kind(k schema.GroupVersionKind) identity.Kind {
+	out := w.memoryWorld.Kind(k)
+	if k.Kind == "Shop" {
+		out.Graph = "shop"
+	}
+	return out
+}
+
+// TestGraphUnread: a revision that cannot be read is reported, and the change is held all the same (KR-18-05).
+func TestGraphUnread(t *testing.T) {
+	i, c := instanceAndChild()
+	w := newWorld()
+	w.add(i)
+	e := &Evaluator{World: unbuiltWorld{w}, Options: enforced()}
+	d, err := e.Evaluate(t.Context(), by(byCrossplane(Update, c, fx.Set("other", "data", "message")), kro, subject.ManagerApplySet))
+	require.NoError(t, err)
+	assert.Equal(t, outcome.ReasonDrift, d.Reason)
+	assert.Contains(t, d.Warnings, "cannot determine the build of the controller: "+assert.AnError.Error())
+	assert.Equal(t, "controller "+kro.Name, d.Report.Drift.Cause)
+}
