@@ -167,8 +167,14 @@ func drift(t *testing.T, ns, kind, operation string) *unstructured.Unstructured 
 // settled waits until the instance settled at a generation.
 func settled(t *testing.T, ns string, generation int64) {
 	t.Helper()
+	settledAs(t, shops, ns, generation)
+}
+
+// settledAs waits until the instance of a kind settled at a generation.
+func settledAs(t *testing.T, kind schema.GroupVersionResource, ns string, generation int64) {
+	t.Helper()
 	wait.For(t, "the instance to settle", 30*time.Second, func(ctx context.Context) error {
-		o, err := as(t, hans).Resource(shops).Namespace(ns).Get(ctx, "db", metav1.GetOptions{})
+		o, err := as(t, hans).Resource(kind).Namespace(ns).Get(ctx, "db", metav1.GetOptions{})
 		if err != nil {
 			return err
 		}

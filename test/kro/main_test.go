@@ -2,6 +2,7 @@ package kro
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -34,6 +35,7 @@ var (
 	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	services   = schema.GroupVersionResource{Version: "v1", Resource: "services"}
 	graphs     = schema.GroupVersionResource{Group: "kro.run", Version: "v1alpha1", Resource: "resourcegraphdefinitions"}
+	farms      = schema.GroupVersionResource{Group: "kro.run", Version: "v1alpha1", Resource: "farms"}
 	shops      = schema.GroupVersionResource{Group: "kro.run", Version: "v1alpha1", Resource: "shops"}
 )
 
@@ -51,7 +53,7 @@ func bootShared(ctx context.Context) (stop func(), err error) {
 		return nil, err
 	}
 	if err == nil {
-		err = installGraph(ctx)
+		err = errors.Join(installGraph(ctx, "shop", graph), installGraph(ctx, "farm", farm))
 	}
 	if err == nil {
 		err = installKausality(ctx)
@@ -84,17 +86,17 @@ spec:
       spec: {ports: [{port: 80, protocol: TCP, targetPort: 8080}], selector: {app: "${schema.metadata.name}"}}
 `
 
-// installGraph applies the graph, and waits until kro serves its kind.
-func installGraph(ctx context.Context) error {
-	if err := the.Apply(ctx, []byte(graph)); err != nil {
+// installGraph applies a graph, and waits until kro serves its kind.
+func installGraph(ctx context.Context, name, text string) error {
+	if err := the.Apply(ctx, []byte(text)); err != nil {
 		return err
 	}
 	c, err := dynamic.NewForConfig(the.ConfigAsMaster(anna))
 	if err != nil {
 		return err
 	}
-	return controlplane.Eventually(ctx, "the graph to be active", 30*time.Second, func(ctx context.Context) error {
-		o, err := c.Resource(graphs).Get(ctx, "shop", metav1.GetOptions{})
+	return controlplane.Eventually(ctx, "graph "+name+" to be active", 30*time.Second, func(ctx context.Context) error {
+		o, err := c.Resource(graphs).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -103,7 +105,7 @@ func installGraph(ctx context.Context) error {
 }
 
 // guarded are the resources of the tests' policy.
-const guarded = "shops.kro.run,resourcegraphdefinitions.kro.run,configmaps,services"
+const guarded = "shops.kro.run,farms.kro.run,resourcegraphdefinitions.kro.run,configmaps,services"
 
 // installKausality installs the webhook, which enforces.
 func installKausality(ctx context.Context) error {
