@@ -93,6 +93,29 @@ func TestRecount(t *testing.T) {
 	}
 }
 
+// TestRecountBelowInstance: votes on the instance that the labels of a managed resource name count where it contains that (KR-18-01).
+func TestRecountBelowInstance(t *testing.T) {
+	for kinds, allowed := range map[string]bool{"ConfigMap": false, "ConfigMap,Instance.aws.example.org": true} {
+		i, c := instanceAndChild()
+		id := identity.DeletionDigest(parent.Sum(i, parent.RoleInstance), parent.Sum(fx.Instance(), parent.RoleManaged)).ID()
+		opened := fx.With(fx.Instance(), owners(), fx.Set("team", "metadata", "namespace"), fx.Policies(fx.Observe, fx.Delete),
+			fx.GateValue(`{"state":"open","verbs":["Delete"],"generation":3,"at":"2026-01-02T11:59:00Z","digest":"`+id+`"}`))
+		opened.SetLabels(c.GetLabels())
+		claims := annotation.MustMarshal([]v1alpha1.Claim{{Content: "c", State: v1alpha1.ClaimPending, Relation: v1alpha1.RelationExternal, Generation: 9,
+			At: approval.Stamp(fx.Noon), Digest: id, Mode: v1alpha1.ApprovalOnce, Votes: true, By: []v1alpha1.Vote{{User: "anna", At: approval.Stamp(fx.Noon)}}}})
+		w := setting{}.world()
+		w.add(fx.With(i, fx.Annotate("applyset.kubernetes.io/contains-group-kinds", kinds, v1alpha1.AnnotationKeyClaims, claims)))
+		w.managed = []*parent.State{parent.Sum(opened, parent.RoleManaged)}
+		e := &Evaluator{World: requested{w, nil}, Options: enforced(),
+			Policies: ruleSet(t, v1alpha1.ApprovalRuleSpec{Match: v1alpha1.ApprovalRuleMatch{Relations: []v1alpha1.Relation{v1alpha1.RelationExternal}},
+				Require: []v1alpha1.RequiredVotes{{Count: 1, NotAuthors: true}}})}
+		d, err := e.Evaluate(t.Context(), by(byCrossplane(Delete, opened), fx.Alice, ""))
+		if err != nil || d.Allowed != allowed {
+			t.Errorf("%s: %v: %+v: %s", kinds, err, outcomeOf(d), d.Message)
+		}
+	}
+}
+
 // A vote of a user who requested the deletion before is marked, and no other (KR-14-62).
 func TestVoteOfARequester(t *testing.T) {
 	xr, mr := parent.Sum(fx.Composite(), parent.RoleComposite), parent.Sum(fx.Instance(), parent.RoleManaged)

@@ -53,7 +53,7 @@ func (ev *evaluation) alsoParentController() bool {
 	switch {
 	case !ev.HasParent:
 		return false
-	case subject.IsComposedApply(ev.Manager):
+	case subject.IsComposedApply(ev.Manager), ev.Member && ev.Manager == subject.ManagerApplySet:
 		return true
 	case subject.IsCrossplaneMachinery(ev.Manager):
 		return false

@@ -145,6 +145,9 @@ func driftReport(ev *evaluation, r outcome.Refusal) *Report {
 
 // graph describes the revision of a graph of kro that is a cause, with its author (KR-18-05); "" for none.
 func (ev *evaluation) graph() string {
+	if ev.KindOf(ev.parent()).Graph == "" {
+		return ""
+	}
 	causes := ev.causes()
 	i := slices.IndexFunc(causes, func(c v1alpha1.HopCause) bool { return c.Kind == v1alpha1.CauseGraph })
 	if i < 0 {

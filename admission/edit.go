@@ -134,7 +134,6 @@ func (ed *editor) run() *outcome.Refusal {
 	ed.writeFingerprint()
 	ed.setGate()
 	ed.keepParent()
-	keepMembership(ed)
 	ed.warnUnknown()
 	return nil
 }

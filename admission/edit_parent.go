@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/kausality-io/function-kausality/admission/actor"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -19,6 +21,18 @@ const ownersPointer = "/metadata/ownerReferences"
 // log it is a warning, unless a user's decision on the parent holds in that mode, too. Where no parent
 // is to be kept, the new one is checked (KR-13-63).
 func (ed *editor) keepParent() {
+	if ed.Req.OldObject == nil || parent.SameController(ed.Req.OldObject, ed.Req.Object) && parent.SameMembership(ed.Req.OldObject, ed.Req.Object) {
+		return
+	}
+	if keepMember(ed) {
+		return
+	}
+	refuseMembership(ed)
+	keepOwner(ed)
+}
+
+// keepOwner puts the controller reference back.
+func keepOwner(ed *editor) {
 	now, adopts := v1alpha1.ParentNone, false
 	if uid := parent.ControllerUID(ed.Req.Object); uid != "" {
 		now, adopts = string(uid), true
@@ -45,40 +59,106 @@ func (ed *editor) keepParent() {
 	}
 	text := fmt.Sprintf("%s is the parent of %s and exists; to change that reference, set annotation %s=%s in the same write",
 		identity.Describe(ed.ParentRef), identity.Describe(ed.Req.Ref()), v1alpha1.AnnotationKeyParent, now) + needsApprover(ed)
-	if ed.Mode == v1alpha1.ModeLog && !holdsInLog(found.view) {
-		ed.warnings.Add("the ownerReference with controller: true would be put back: " + text)
-		return
-	}
-	ed.setField(ownersPointer, parent.WithController(ed.Req.Object, ed.Req.OldObject))
-	ed.warnings.Add("the ownerReference with controller: true was put back: " + text)
+	keep(ed, ed.Mode == v1alpha1.ModeLog && !holdsInLog(found.view), ownersPointer, parent.WithController(ed.Req.Object, ed.Req.OldObject),
+		"the ownerReference with controller: true", "was", "put back: "+text)
 }
 
-// keepMembership puts the labels by which a child names its instance back where another user than kro changes them (KR-18-04).
-// Changes are decided about by the stored labels. In mode log it is a warning, as of a controller reference.
-func keepMembership(ed *editor) {
-	if !ed.Member || ed.Req.OldObject == nil || parent.SameMembership(ed.Req.OldObject, ed.Req.Object) {
-		return
+// keepMember puts back what takes a known child away from the instance of a graph that its stored labels name (KR-18-04): labels that
+// another user than kro changes, and a controller reference, which would count instead of them. Changes are decided about by what is
+// stored. False where the stored labels name no guarded instance. In mode log it is a warning, as of a controller reference.
+func keepMember(ed *editor) bool {
+	old, object := ed.Req.OldObject, ed.Req.Object
+	if !parent.IsMember(old, ed.Kind.Role) || !holds(ed, parentOf(old, ed.Kind.Role)) {
+		return false
 	}
-	now := v1alpha1.ParentNone
-	if ref, ok := parent.Of(ed.Req.Object, parent.RoleNone); ok {
-		now = string(ref.UID)
+	now := meantBy(object, ed.Kind.Role)
+	if ed.meansParent(now) {
+		return true
 	}
 	found := ed.lookUp()
-	if found.view == nil || ed.meansParent(now) {
+	by, err := ed.byParentsController()
+	kro := err == nil && by // where the writer cannot be identified, it gets no more than others do
+	ref := parentOf(old, ed.Kind.Role)
+	text := fmt.Sprintf("%s is the parent of %s by its labels and exists; to change that, set annotation %s=%s in the same write",
+		identity.Describe(ref), identity.Describe(ed.Req.Ref()), v1alpha1.AnnotationKeyParent, now) + needsApprover(ed)
+	log := ed.Mode == v1alpha1.ModeLog && !holdsInLog(found.view)
+	if !parent.SameController(old, object) && (kro || !adopts(ed)) {
+		keep(ed, log, ownersPointer, parent.WithController(object, old), "the ownerReference with controller: true", "was", "left out: "+text)
+	}
+	if !parent.SameMembership(old, object) && !kro {
+		keep(ed, log, labelsPointer, parent.WithMembership(object, old), "the labels of kro", "were", "put back: "+text)
+	}
+	return true
+}
+
+// holds reports whether an instance of a graph that labels name exists and is guarded, or may be: whether it contains the object now may
+// be another moment later.
+func holds(ed *editor, ref parent.Ref) bool {
+	if ed.World.Kind(ref.GroupVersionKind).Role != parent.RoleInstance {
+		return false
+	}
+	p, err := ed.World.Parent(ed.ctx, ref, false)
+	if err != nil {
+		return !errors.Is(err, ErrNotFound) && ed.World.MayGuard(ref)
+	}
+	return ed.World.Guarded(p)
+}
+
+// adopts reports whether the controller of an owner makes it the parent of the object: one that may write the status of that owner.
+func adopts(ed *editor) bool {
+	ref := parentOf(ed.Req.Object, parent.RoleNone)
+	p, err := ed.World.Parent(ed.ctx, ref, false)
+	var by bool
+	if err == nil && ed.World.Guarded(p) {
+		by, err = actor.Adopts(ed.ctx, ed.evaluation.Facts, p)
+	} else {
+		by, err = actor.MayUpdateStatus(ed.ctx, ed.evaluation.Facts, ref, ed.World.Kind(ref.GroupVersionKind).Role)
+	}
+	return err == nil && by // where the writer cannot be identified, it gets no more than others do
+}
+
+// refuseMembership leaves out labels that name an instance, which the object did not have, unless kro writes them: what a user decided on
+// the instance would be about an object that the user did not see there (KR-18-04). In mode log it is a warning.
+func refuseMembership(ed *editor) {
+	old, object := ed.Req.OldObject, ed.Req.Object
+	if parent.SameMembership(old, object) || !parent.IsMember(object, ed.Kind.Role) {
 		return
 	}
-	// Where the writer cannot be identified, it gets no more than others do.
-	if by, err := ed.byParentsController(); err == nil && by {
+	ref := parentOf(object, ed.Kind.Role)
+	if ed.meansParent(string(ref.UID)) || !holds(ed, ref) {
 		return
 	}
-	text := fmt.Sprintf("%s is the parent of %s by them and exists; to change them, set annotation %s=%s in the same write",
-		identity.Describe(ed.ParentRef), identity.Describe(ed.Req.Ref()), v1alpha1.AnnotationKeyParent, now) + needsApprover(ed)
-	if ed.Mode == v1alpha1.ModeLog && !holdsInLog(found.view) {
-		ed.warnings.Add("the labels of kro would be put back: " + text)
+	ed.lookUp() // of what an apply by kro names
+	if by, err := ed.byParentsController(); err == nil && by && ed.ParentRef == ref {
 		return
 	}
-	ed.setField(labelsPointer, parent.WithMembership(ed.Req.Object, ed.Req.OldObject))
-	ed.warnings.Add("the labels of kro were put back: " + text)
+	text := fmt.Sprintf("only kro may make %s the parent of %s; to set them yourself, set annotation %s=%s in the same write",
+		identity.Describe(ref), identity.Describe(ed.Req.Ref()), v1alpha1.AnnotationKeyParent, ref.UID) + needsApprover(ed)
+	keep(ed, ed.Mode == v1alpha1.ModeLog, labelsPointer, parent.WithMembership(object, old), "the labels of kro", "were", "left out: "+text)
+}
+
+// parentOf an object of a role, as Of; the zero Ref for none.
+func parentOf(o *unstructured.Unstructured, role parent.Role) parent.Ref {
+	ref, _ := parent.Of(o, role)
+	return ref
+}
+
+// meantBy is the value of the annotation that declares the parent of an object as meant.
+func meantBy(o *unstructured.Unstructured, role parent.Role) string {
+	if ref := parentOf(o, role); ref.UID != "" {
+		return string(ref.UID)
+	}
+	return v1alpha1.ParentNone
+}
+
+// keep a field as it should be, with a warning; in mode log with a warning alone.
+func keep(ed *editor, log bool, pointer string, value any, what, is, text string) {
+	if log {
+		ed.warnings.Add(what + " would be " + text)
+		return
+	}
+	ed.setField(pointer, value)
+	ed.warnings.Add(what + " " + is + " " + text)
 }
 
 // labelsPointer is where an object has its labels.
@@ -87,8 +167,7 @@ const labelsPointer = "/metadata/labels"
 // keepsParent reports whether the controller reference of an updated object is kept: that of kinds of Crossplane, and of
 // objects that have a trace. A creation is its creator's, as that of a restored backup is (KR-13-58).
 func (ed *editor) keepsParent() bool {
-	return ed.Req.OldObject != nil &&
-		(ed.Kind.ManagementPolicies || ed.Kind.Role != parent.RoleNone || ed.stored[v1alpha1.AnnotationKeyTrace] != "")
+	return ed.Kind.ManagementPolicies || ed.Kind.Role != parent.RoleNone || ed.stored[v1alpha1.AnnotationKeyTrace] != ""
 }
 
 // refuseAdoption removes a controller reference that the object did not have, unless its writer is the controller of that parent (KR-13-63):
@@ -105,17 +184,13 @@ func refuseAdoption(ed *editor) {
 		if by, err := actor.Adopts(ed.ctx, ed.evaluation.Facts, p); err == nil && by {
 			return
 		}
-	case !ed.World.Guarded(&parent.State{Ref: ref}): // a kind that is not guarded cannot be read
+	case !ed.World.MayGuard(ref): // a kind that is not guarded cannot be read
 		return
 	}
 	text := fmt.Sprintf("only the controller of %s may make it the parent of %s; to add the reference yourself, set annotation %s=%s in the same write",
 		identity.Describe(ref), identity.Describe(ed.Req.Ref()), v1alpha1.AnnotationKeyParent, ref.UID) + needsApprover(ed)
-	if ed.Mode == v1alpha1.ModeLog {
-		ed.warnings.Add("the ownerReference with controller: true would be left out: " + text)
-		return
-	}
-	ed.setField(ownersPointer, parent.WithController(ed.Req.Object, ed.Req.OldObject))
-	ed.warnings.Add("the ownerReference with controller: true was left out: " + text)
+	keep(ed, ed.Mode == v1alpha1.ModeLog, ownersPointer, parent.WithController(ed.Req.Object, ed.Req.OldObject),
+		"the ownerReference with controller: true", "was", "left out: "+text)
 }
 
 // needsApprover returns what a message adds about an annotation that needs the right to approve.

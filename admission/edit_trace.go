@@ -70,17 +70,16 @@ func (ed *editor) writeFingerprint() {
 	if !ed.actor().Controller || !ed.changesDesiredState() {
 		return
 	}
-	fingerprint := ed.build().Fingerprint
-	if fingerprint != "" {
+	if ed.build().Fingerprint != "" {
 		ed.put(v1alpha1.AnnotationKeyFingerprint, ed.build().Recorded())
 	}
 	if ed.verdict.Upgrade == nil {
 		return
 	}
 	last := ed.Req.LastUpgrade()
-	had, _ := ed.Req.Fingerprint()
 	last.Name = ed.verdict.Upgrade.Name
-	for _, f := range []string{had, fingerprint} {
+	is, had := ed.build().Upgrade(ed.Req.Fingerprint())
+	for _, f := range []string{had, is} {
 		if f != "" && !slices.Contains(last.Fingerprints, f) {
 			last.Fingerprints = append(slices.Clone(last.Fingerprints), f)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/actor"
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/facts"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -42,7 +43,7 @@ func (ev *evaluation) lookUp() *lookup {
 	return ev.found.Get(func() lookup {
 		p, err := readParent(ev)
 		switch {
-		case errors.Is(err, errNotLinked), errors.Is(err, ErrNotFound):
+		case errors.Is(err, facts.ErrNotLinked), errors.Is(err, ErrNotFound):
 			return lookup{cached: !ev.live, err: err}
 		case err != nil:
 			return lookup{err: err}
@@ -69,19 +70,11 @@ func (ev *evaluation) lookUp() *lookup {
 	})
 }
 
-// readParent reads the parent. The error is errNotLinked for one that does not reference the object in turn, and where labels alone
-// name a parent.
+// readParent reads the parent: that of an apply by kro, where the stored labels make none.
 func readParent(ev *evaluation) (*parent.State, error) {
-	p, err := ev.World.Parent(ev.ctx, ev.ParentRef, ev.live)
-	// Nothing passes for a Claim that was bound, or an instance that was created, a moment ago.
-	if !ev.live && (err == nil && !ev.Linked(p) || ev.Member && errors.Is(err, ErrNotFound)) {
-		p, err = ev.World.Parent(ev.ctx, ev.ParentRef, true)
-	}
-	switch {
-	case err == nil && !ev.Linked(p):
-		return nil, errNotLinked
-	case ev.Member && err != nil && (errors.Is(err, ErrNotFound) || !ev.World.Guarded(&parent.State{Ref: ev.ParentRef})):
-		return nil, errNotLinked
+	p, err := facts.ReadParent(ev.ctx, ev.Facts, ev.live)
+	if errors.Is(err, facts.ErrNotLinked) && ev.ParentOfApply() {
+		return facts.ReadParent(ev.ctx, ev.Facts, ev.live)
 	}
 	return p, err
 }
@@ -111,18 +104,13 @@ func (ev *evaluation) actor() actor.Actor {
 	return actor.Actor{}
 }
 
-// errNotLinked is the outcome for a Claim that exists and does not reference the composite:
-// it is not its parent (KR-01-03). Nor is an instance of a graph whose ApplySet does not contain the
-// object (KR-18-01).
-var errNotLinked = errors.New("it does not reference the object in turn")
-
 // findParent reads the parent, and decides where it does not exist or cannot be read (KR-05-04).
 func findParent(ev *evaluation) (outcome.Verdict, error) {
 	found := ev.lookUp()
 	switch {
 	case found.err == nil:
 		return outcome.Verdict{}, nil
-	case errors.Is(found.err, errNotLinked):
+	case errors.Is(found.err, facts.ErrNotLinked):
 		return inWindow(ev, v1alpha1.AppliesToNewOrigin, outcome.Allow(outcome.ClassNewOrigin, outcome.ReasonNoParent)), nil
 	case errors.Is(found.err, ErrNotFound):
 		return decideWithoutParent(ev), nil

@@ -6,10 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
-	"github.com/kausality-io/function-kausality/admission/identity"
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -82,14 +80,6 @@ func (unbuiltWorld) Build(context.Context, *Request, *parent.State) (allowance.B
 	return allowance.Build{}, assert.AnError
 }
 
-func (w unbuiltWorld) Kind(k schema.GroupVersionKind) identity.Kind {
-	out := w.memoryWorld.Kind(k)
-	if k.Kind == "Shop" {
-		out.Graph = "shop"
-	}
-	return out
-}
-
 // TestGraphUnread: a revision that cannot be read is reported, and the change is held all the same (KR-18-05).
 func TestGraphUnread(t *testing.T) {
 	i, c := instanceAndChild()
@@ -101,4 +91,43 @@ func TestGraphUnread(t *testing.T) {
 	assert.Equal(t, outcome.ReasonDrift, d.Reason)
 	assert.Contains(t, d.Warnings, "cannot determine the build of the controller: "+assert.AnError.Error())
 	assert.Equal(t, "controller "+kro.Name, d.Report.Drift.Cause)
+}
+
+// TestGraphAuthors: the author of the revision of a graph may not vote, known or not (KR-14-05).
+func TestGraphAuthors(t *testing.T) {
+	graph := allowance.GraphRevision{Of: "shop", Name: "shop-r00002", Number: 2}
+	for name, tc := range map[string]struct {
+		reason string
+		world  func(*memoryWorld) World
+		want   string
+	}{
+		"Known": {reason: "also where kro's images are not", want: "not hans or anna",
+			world: func(w *memoryWorld) World { return builtWorld{w, allowance.Build{Graph: graph}} }},
+		"Same": {reason: "and where the revision seems to have changed the child before", want: "not hans or anna",
+			world: func(w *memoryWorld) World { return builtWorld{w, allowance.Build{Fingerprint: "b", Graph: graph}} }},
+		"Unread": {reason: "the revision cannot be read", want: "one author is unknown",
+			world: func(w *memoryWorld) World { return unbuiltWorld{w} }},
+		"Revision": {reason: "a kro that has no revisions", want: "one author is unknown",
+			world: func(w *memoryWorld) World { return builtWorld{w, allowance.Build{Fingerprint: "b"}} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i, c := instanceAndChild()
+			w := newWorld()
+			w.add(fx.With(i, fx.Annotate(v1alpha1.AnnotationKeyTrace,
+				`[{"apiVersion":"kro.run/v1alpha1","kind":"Shop","name":"db","namespace":"team","generation":1,"user":"hans"}]`)))
+			e := stubs{Options: enforced(), author: func(_ context.Context, c v1alpha1.HopCause) (v1alpha1.HopCause, error) {
+				if c.Kind == v1alpha1.CauseGraph {
+					c.Author = "anna"
+				}
+				return c, nil
+			}}.of(tc.world(w))
+			e.Policies = ruleSet(t, v1alpha1.ApprovalRuleSpec{Match: v1alpha1.ApprovalRuleMatch{Relations: []v1alpha1.Relation{v1alpha1.RelationControllerChild}},
+				Require: []v1alpha1.RequiredVotes{{Count: 1, NotAuthors: true, UnknownAuthors: v1alpha1.UnknownAuthorsRefuse}}})
+			d, err := e.Evaluate(t.Context(), by(byCrossplane(Update, fx.With(c, fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b")),
+				fx.Set("other", "data", "message")), kro, subject.ManagerApplySet))
+			require.NoError(t, err)
+			require.Equal(t, outcome.ReasonDrift, d.Reason, d.Message)
+			assert.Contains(t, d.Message, tc.want, tc.reason)
+		})
+	}
 }

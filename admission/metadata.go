@@ -31,7 +31,7 @@ func KeepMetadata(req *Request) Decision {
 	if !parent.SameController(req.OldObject, req.Object) {
 		d.Fields = map[string]any{ownersPointer: parent.WithController(req.Object, req.OldObject)}
 	}
-	if parent.IsMember(req.OldObject) && !parent.SameMembership(req.OldObject, req.Object) {
+	if !parent.SameMembership(req.OldObject, req.Object) {
 		if d.Fields == nil {
 			d.Fields = map[string]any{}
 		}

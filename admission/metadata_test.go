@@ -4,8 +4,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -47,6 +50,34 @@ func TestKeepMetadata(t *testing.T) {
 			}
 			if list := got.GetOwnerReferences(); list[len(list)-1].UID != "xr-uid" {
 				t.Errorf("the controller reference is %+v", list)
+			}
+		})
+	}
+}
+
+// TestKeepMembership: nor do they change the labels by which a child names its instance (KR-18-04).
+func TestKeepMembership(t *testing.T) {
+	_, c := instanceAndChild()
+	bare := fx.With(c, fx.Set(map[string]any{"app": "shop"}, "metadata", "labels"))
+	for name, tc := range map[string]struct {
+		of   *unstructured.Unstructured
+		mod  fx.Mod
+		kept bool
+	}{
+		"Changed": {of: c, mod: label("kro.run/instance-id", "other"), kept: true},
+		"Added":   {of: bare, mod: member, kept: true},
+		"Other":   {of: c, mod: label("app", "web")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := KeepMetadata(byCrossplane(Update, tc.of, tc.mod))
+			got, kept := d.Fields[labelsPointer].(map[string]any)
+			assert.Equal(t, tc.kept, kept)
+			for _, key := range parent.MembershipLabels() {
+				if was, had := tc.of.GetLabels()[key]; kept && had {
+					assert.Equal(t, was, got[key])
+				} else {
+					assert.NotContains(t, got, key)
+				}
 			}
 		})
 	}

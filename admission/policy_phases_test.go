@@ -234,6 +234,7 @@ func TestUpgrades(t *testing.T) {
 	}
 	allow := `allow: [{kind: RDSInstance, relation: ControllerChild, mutations: [spec.forProvider]}, {relation: External, mutations: [Update]}]`
 	built := fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b1")
+	revision := allowance.GraphRevision{Of: "shop", Name: "shop-r00002", Number: 2}
 	fresh := allowance.Build{Fingerprint: "b2", Images: []string{"xpkg.example.org/crossplane:v2.3.1"}}
 	for _, tc := range []struct {
 		reason string
@@ -255,6 +256,10 @@ func TestUpgrades(t *testing.T) {
 		{reason: "back to the build before", text: upgrade(allow),
 			mr:    []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b1", v1alpha1.AnnotationKeyLastUpgrade, `{"name":"u","fingerprints":["b2","b1"]}`)},
 			build: fresh, want: outcome.ReasonDrift},
+		{reason: "another revision of a graph of kro (KR-06-21)", text: upgrade(allow), mr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b1.i1")},
+			build: allowance.Build{Fingerprint: "b2", Controller: "i1", Graph: revision}, want: outcome.ReasonDrift},
+		{reason: "other images beside", text: upgrade(allow), mr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b1.i1")},
+			build: allowance.Build{Fingerprint: "b2", Controller: "i2", Graph: revision}, want: outcome.ReasonUpgraded, last: `{"name":"u","fingerprints":["i1","i2"]}`},
 		{reason: "an unknown build", text: upgrade(allow), mr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b1")},
 			build: allowance.Build{}, want: outcome.ReasonDrift},
 		{reason: "an image that fits", text: upgrade(`images: ["*/crossplane:v2.*"], ` + allow), build: fresh, want: outcome.ReasonUpgraded,
@@ -287,7 +292,7 @@ func TestUpgrades(t *testing.T) {
 			p.want(d, tc.want)
 			if d.Allowed {
 				a := p.objects["my-database-xyz-rds"].GetAnnotations()
-				if a[v1alpha1.AnnotationKeyLastUpgrade] != tc.last || a[v1alpha1.AnnotationKeyFingerprint] != tc.build.Fingerprint {
+				if a[v1alpha1.AnnotationKeyLastUpgrade] != tc.last || a[v1alpha1.AnnotationKeyFingerprint] != tc.build.Recorded() {
 					t.Errorf("last upgrade %s, fingerprint %s", a[v1alpha1.AnnotationKeyLastUpgrade], a[v1alpha1.AnnotationKeyFingerprint])
 				}
 				if x := d.Exception; x == nil || *x != (outcome.ExceptionUse{Policy: "UpgradeAllowance/u", Rule: "allow"}) {

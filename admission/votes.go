@@ -52,6 +52,9 @@ func (ev *evaluation) authors() []string {
 	if origin := ev.view().trace.Origin(); origin != nil { // of an intent that is not recorded yet
 		add(origin.User)
 	}
+	if ev.KindOf(ev.parent()).Graph != "" { // also where it changed the child before: kro may have carried out the revision before, then
+		add(graphAuthor(ev))
+	}
 	for _, c := range ev.causes() {
 		switch {
 		case c.Author != "":
@@ -63,6 +66,15 @@ func (ev *evaluation) authors() []string {
 		}
 	}
 	return out
+}
+
+// graphAuthor returns the author of the revision of the graph that kro carries out; "" where it is not known.
+func graphAuthor(ev *evaluation) string {
+	graph := ev.build().Graph
+	if graph.Name == "" {
+		return ""
+	}
+	return authored(ev, cause(v1alpha1.CauseGraph, graph.Name)).Author
 }
 
 // checkVotes refuses approvals whose votes the object has no room for, and those of an id that two differences have.

@@ -170,8 +170,7 @@ func decisionHolder(ctx context.Context, i *inspect.Inspector, t target) (o, up 
 		return nil, nil, err
 	}
 	o = i.Direct.Sum(t.Unstructured)
-	switch {
-	case o.Parent.Name != "":
+	if o.Parent.Name != "" {
 		up, err = i.Direct.States.Get(ctx, o.Parent, true)
 		if errors.Is(err, admission.ErrNotFound) {
 			return nil, nil, fmt.Errorf("the parent of %s, %s, does not exist", t.describe(), identity.Describe(o.Parent))
@@ -179,8 +178,11 @@ func decisionHolder(ctx context.Context, i *inspect.Inspector, t target) (o, up 
 		if err != nil {
 			return nil, nil, fmt.Errorf("cannot read %s: %w", identity.Describe(o.Parent), err)
 		}
-		return o, up, nil
-	case o.Role == parent.RoleManaged:
+		if parent.Linked(up.State, o.State.Ref, o.Member) {
+			return o, up, nil
+		}
+	}
+	if o.Role == parent.RoleManaged {
 		return o, nil, nil
 	}
 	return nil, nil, errNoParent(t)

@@ -128,9 +128,10 @@ func hopName(h v1alpha1.Hop) string {
 	return channel.Describe(v1alpha1.ObjectReference{Kind: h.Kind, Namespace: h.Namespace, Name: cmp.Or(h.Name, "(name generated)")})
 }
 
-// roles in Crossplane as nouns; objects without one are not in it.
+// roles in Crossplane and kro as nouns; objects without one are not in it.
 var roles = map[parent.Role]string{
 	parent.RoleComposite: "composite resource", parent.RoleManaged: "managed resource", parent.RoleClaim: "claim",
+	parent.RoleInstance: "instance of a graph",
 }
 
 // attribution ends a line with user, time and message; each may be empty.

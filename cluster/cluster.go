@@ -208,7 +208,7 @@ func (c *Cluster) Managed(ctx context.Context, root *parent.State) ([]*parent.St
 		kind := c.Kinds.Kind(ref.GroupVersionKind)
 		key := ref
 		key.Version, key.UID = "", ""
-		if seen[key] || kind.Role == parent.RoleNone {
+		if seen[key] || !kind.Role.Crossplane() {
 			continue
 		}
 		seen[key] = true

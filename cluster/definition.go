@@ -81,23 +81,30 @@ func infosOf(o *unstructured.Unstructured) []Info {
 			GVR: schema.GroupVersionResource{Group: group, Version: name, Resource: plural}, Namespaced: scope == "Namespaced",
 		}
 		i.Resource = plural + "." + group
-		i.Kind.ManagementPolicies, i.Runtime = managementPolicies(v)
+		i.Graph = graphOf(o)
+		if i.Kind.ManagementPolicies, i.Runtime = managementPolicies(v); i.Graph != "" {
+			i.Kind.ManagementPolicies = false // a field of the author's of the graph, which kro does not heed
+		}
 		i.SecretFields = change.SchemaSecrets(property(v))
 		i.ReconcileRequests = property(v, "status", "lastHandledReconcileAt") != nil
 		i.ScalePath = scalePath(v)
 		_, i.Status, _ = unstructured.NestedFieldNoCopy(v, "subresources", "status") // the API server validated it
 		i.Role = role(o, names, i.Kind.ManagementPolicies)
-		i.Graph = graphOf(o)
 		out = append(out, i)
 	}
 	return out
 }
 
 // graphOf a CRD: the graph of kro that made it, "" for none. It has no owner; these labels are how kro itself knows its CRDs (v0.9.3,
-// pkg/metadata CompareRGDOwnership).
+// pkg/metadata CompareRGDOwnership). One with another owner, as those of providers and XRDs have, is not kro's, nor one that a graph has
+// as a resource: their labels may be another user's.
 func graphOf(o *unstructured.Unstructured) string {
 	labels := o.GetLabels()
-	if labels["kro.run/owned"] != "true" {
+	_, child := labels["kro.run/instance-id"]
+	_, node := labels["kro.run/node-id"]
+	_, part := labels["applyset.kubernetes.io/part-of"]
+	foreign := slices.ContainsFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return !strings.HasPrefix(r.APIVersion, "kro.run/") })
+	if labels["kro.run/owned"] != "true" || child || node || part || foreign {
 		return ""
 	}
 	return labels["kro.run/resource-graph-definition-name"]
@@ -145,6 +152,8 @@ func role(o *unstructured.Unstructured, names map[string]any, policies bool) par
 		return r.Kind == "CompositeResourceDefinition" && strings.HasPrefix(r.APIVersion, "apiextensions.crossplane.io/")
 	})
 	switch {
+	case graphOf(o) != "": // the categories are the author's of the graph
+		return parent.RoleInstance
 	case policies, slices.Contains(categories, "managed"):
 		return parent.RoleManaged
 	case slices.Contains(categories, "claim"):

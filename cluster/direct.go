@@ -375,6 +375,9 @@ func (c *Cluster) holders(ctx context.Context, o *Object, live bool, reviews fun
 		if err != nil {
 			return out, fmt.Errorf("cannot read %s: %w", identity.Describe(at.Parent), err)
 		}
+		if !parent.Linked(up.State, at.Ref, at.Member) {
+			return out, nil
+		}
 		at = up
 	}
 }

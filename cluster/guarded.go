@@ -80,7 +80,7 @@ func selectorOf(v any) (labels.Selector, error) {
 // Guarded reports whether the API server sends an object to the webhook; where
 // it does not, why is what excludes it, as a clause.
 func (d *Direct) Guarded(ctx context.Context, resource schema.GroupResource, namespace string, own map[string]string) (is bool, why string, err error) {
-	is, why, err = guards(d.Scope.entered(), resource, namespace, own, d.labelsOf(ctx))
+	is, why, err = guards(d.Scope.entered(), resource, namespace, d.labelsOf(ctx), labeled(own))
 	if err != nil || !is {
 		return is, why, err
 	}
@@ -111,7 +111,7 @@ func (d *Direct) suspended(ctx context.Context, resource schema.GroupResource, n
 func (d *Direct) FailsOpen(ctx context.Context, resource schema.GroupResource, namespace string, own map[string]string, mode v1alpha1.Mode) (bool, error) {
 	open, closed := false, false
 	for _, e := range d.Scope.entered() {
-		is, _, err := guards([]entry{e}, resource, namespace, own, d.labelsOf(ctx))
+		is, _, err := guards([]entry{e}, resource, namespace, d.labelsOf(ctx), labeled(own))
 		if err != nil {
 			return false, err
 		}
@@ -130,8 +130,8 @@ func (d *Direct) labelsOf(ctx context.Context) func(string) (map[string]string, 
 
 // guards reports whether an object is sent to the webhook by one of the entries; where it
 // is not, why. labelsOf a Namespace; nil leaves Namespaces out of it.
-func guards(entries []entry, resource schema.GroupResource, namespace string, own map[string]string,
-	labelsOf func(namespace string) (map[string]string, error),
+func guards(entries []entry, resource schema.GroupResource, namespace string,
+	labelsOf func(namespace string) (map[string]string, error), selects func(entry) bool,
 ) (is bool, why string, err error) {
 	why = "its kind is not guarded"
 	for _, e := range entries {
@@ -152,7 +152,7 @@ func guards(entries []entry, resource schema.GroupResource, namespace string, ow
 				continue
 			}
 		}
-		if e.objects.Matches(labels.Set(own)) {
+		if selects(e) {
 			return true, "", nil
 		}
 		why = "its labels keep it out"
@@ -166,31 +166,57 @@ func guards(entries []entry, resource schema.GroupResource, namespace string, ow
 // that follows no policies may be one of several, by Namespace: it decides by kind, scope
 // and labels alone.
 func (c *Cluster) Reviews(s *parent.State) bool {
-	return c.reviews(s, func(namespace string) (map[string]string, error) { return c.Namespaces.Labels(namespace), nil })
+	return c.reviews(s.Ref, cachedLabels(c), labeled(s.Labels))
 }
+
+// MayReview is Reviews of an object whose labels are not known: whether it may be one that is guarded.
+func (c *Cluster) MayReview(ref parent.Ref) bool { return c.reviews(ref, cachedLabels(c), anyLabels) }
+
+// cachedLabels of Namespaces.
+func cachedLabels(c *Cluster) func(string) (map[string]string, error) {
+	return func(namespace string) (map[string]string, error) { return c.Namespaces.Labels(namespace), nil }
+}
+
+// labeled selects the entries that apply to objects with some labels.
+func labeled(own map[string]string) func(entry) bool {
+	return func(e entry) bool { return e.objects.Matches(labels.Set(own)) }
+}
+
+// anyLabels is for objects whose labels are not known.
+func anyLabels(entry) bool { return true }
 
 // Reviews as of a Cluster; what cannot be read is not guarded, and an error of Failed.
 func (d *Direct) Reviews(ctx context.Context, s *parent.State) bool {
-	return d.reviews(s, func(namespace string) (map[string]string, error) {
+	return d.reviews(s.Ref, readLabels(ctx, d), labeled(s.Labels))
+}
+
+// MayReview as of a Cluster; what cannot be read is not guarded, and an error of Failed.
+func (d *Direct) MayReview(ctx context.Context, ref parent.Ref) bool {
+	return d.reviews(ref, readLabels(ctx, d), anyLabels)
+}
+
+// readLabels is labelsOf, with what cannot be read as an error of Failed.
+func readLabels(ctx context.Context, d *Direct) func(string) (map[string]string, error) {
+	return func(namespace string) (map[string]string, error) {
 		of, err := d.labelsOf(ctx)(namespace)
 		if err != nil {
 			d.Fail(err)
 		}
 		return of, err
-	})
+	}
 }
 
-func (c *Cluster) reviews(s *parent.State, labelsOf func(string) (map[string]string, error)) bool {
+func (c *Cluster) reviews(ref parent.Ref, labelsOf func(string) (map[string]string, error), selects func(entry) bool) bool {
 	if !c.Scope.known() {
 		return true
 	}
-	info, err := c.Kinds.Get(s.GroupVersionKind)
+	info, err := c.Kinds.Get(ref.GroupVersionKind)
 	if err != nil {
 		return false
 	}
 	if !c.Scope.FollowsPolicies() {
 		labelsOf = nil
 	}
-	is, _, err := guards(c.Scope.entered(), info.GVR.GroupResource(), s.Namespace, s.Labels, labelsOf)
+	is, _, err := guards(c.Scope.entered(), info.GVR.GroupResource(), ref.Namespace, labelsOf, selects)
 	return err == nil && is
 }

@@ -53,7 +53,7 @@ func TestGuards(t *testing.T) {
 				of = nil
 			}
 			c := configurationOf(&unstructured.Unstructured{Object: map[string]any{"webhooks": []any{tc.hook}}})
-			is, why, err := guards(c.entries, schema.GroupResource{Group: "example.org", Resource: tc.resource}, tc.namespace, tc.labels, of)
+			is, why, err := guards(c.entries, schema.GroupResource{Group: "example.org", Resource: tc.resource}, tc.namespace, of, labeled(tc.labels))
 			if is != tc.want || why != tc.why || err != nil {
 				t.Errorf("want %t, %q; got %t, %q, %v", tc.want, tc.why, is, why, err)
 			}
@@ -61,7 +61,7 @@ func TestGuards(t *testing.T) {
 	}
 	c := configurationOf(&unstructured.Unstructured{Object: map[string]any{"webhooks": []any{hook("*", nil)}}})
 	failing := func(string) (map[string]string, error) { return nil, errors.New("timeout") }
-	if is, _, err := guards(c.entries, schema.GroupResource{Group: "example.org", Resource: "buckets"}, "team", nil, failing); is || err == nil {
+	if is, _, err := guards(c.entries, schema.GroupResource{Group: "example.org", Resource: "buckets"}, "team", failing, labeled(nil)); is || err == nil {
 		t.Errorf("unreadable namespace: %t, %v", is, err)
 	}
 }

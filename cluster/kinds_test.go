@@ -72,10 +72,38 @@ func TestGraphOfKind(t *testing.T) {
 		"Other":  {`app: shop`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := infosOf(crd(t, "metadata: {labels: {"+tc.labels+"}}"+objectsCRD))[0].Graph; got != tc.want {
-				t.Errorf("got %q", got)
+			info := infosOf(crd(t, "metadata: {labels: {"+tc.labels+"}}"+objectsCRD))[0]
+			if info.Graph != tc.want || (info.Role == parent.RoleInstance) != (tc.want != "") {
+				t.Errorf("got %q, role %s", info.Graph, info.Role)
 			}
 		})
+	}
+}
+
+// TestGraphOrComposite: the author of a graph cannot make its instances managed resources, by a category or a field. A CRD of an XRD is
+// Crossplane's (KR-01-04, KR-18-01).
+func TestGraphOrComposite(t *testing.T) {
+	made := `metadata: {labels: {kro.run/owned: "true", kro.run/resource-graph-definition-name: shop}}`
+	info := infosOf(crd(t, made+objectsCRD))[0]
+	if info.Role != parent.RoleInstance || info.Kind.ManagementPolicies {
+		t.Errorf("role %s, management policies %t", info.Role, info.Kind.ManagementPolicies)
+	}
+	for _, other := range []string{
+		`labels: {kro.run/owned: "true", kro.run/resource-graph-definition-name: shop, kro.run/node-id: crd}`,
+		`labels: {kro.run/owned: "true", kro.run/resource-graph-definition-name: shop, kro.run/instance-id: u}`,
+		`labels: {kro.run/owned: "true", kro.run/resource-graph-definition-name: shop, applyset.kubernetes.io/part-of: a}`,
+		`labels: {kro.run/owned: "true", kro.run/resource-graph-definition-name: shop},
+  ownerReferences: [{apiVersion: pkg.crossplane.io/v1, kind: ProviderRevision}]`,
+	} {
+		if info = infosOf(crd(t, "metadata: {"+other+"}"+objectsCRD))[0]; info.Role != parent.RoleManaged || !info.Kind.ManagementPolicies || info.Graph != "" {
+			t.Errorf("%s: role %s, graph %q", other, info.Role, info.Graph)
+		}
+	}
+	owned := `metadata: {ownerReferences: [{apiVersion: apiextensions.crossplane.io/v2, kind: CompositeResourceDefinition, name: x, uid: u}],
+  labels: {kro.run/owned: "true", kro.run/resource-graph-definition-name: shop}}`
+	info = infosOf(crd(t, owned+objectsCRD))[0]
+	if info.Role != parent.RoleManaged || info.Graph != "" {
+		t.Errorf("role %s, graph %q", info.Role, info.Graph)
 	}
 }
 

@@ -42,12 +42,11 @@ const parentAdded = `(has(object.metadata.ownerReferences) &&
   object.metadata.ownerReferences.exists(r, has(r.controller) && r.controller &&
     !(has(oldObject.metadata.ownerReferences) && r in oldObject.metadata.ownerReferences)))`
 
-// membershipChanges is true where a write changes labels of a child of an instance of a graph of kro (KR-18-04).
-const membershipChanges = `(has(oldObject.metadata.labels) && "kro.run/instance-id" in oldObject.metadata.labels &&
-  (!has(object.metadata.labels) || object.metadata.labels != oldObject.metadata.labels))`
+// membershipChanges is true where a label does by which a child names its instance of a graph of kro (KR-18-04).
+var membershipChanges = labelsChange(parent.MembershipLabels())
 
 // keptMetadata is true where the parent or an annotation of ours changes.
-const keptMetadata = parentChanges + ` || ` + parentAdded + ` || ` + membershipChanges + ` ||
+var keptMetadata = parentChanges + ` || ` + parentAdded + ` || ` + membershipChanges + ` ||
 ` + annotationsChange + ` && (
   (has(object.metadata.annotations) && (size(object.metadata.annotations) > 200 ||
     object.metadata.annotations.exists(k, k.startsWith("kausality.io/") &&

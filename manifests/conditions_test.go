@@ -70,6 +70,9 @@ func state(r *rand.Rand) map[string]any {
 	if len(annotations) > 0 || r.IntN(3) == 0 {
 		metadata["annotations"] = annotations
 	}
+	if n := r.IntN(8); n > 3 { // rarely, so that nothing else hides that they differ
+		metadata["labels"] = map[string]any{"app": "web", membership[r.IntN(len(membership))]: fmt.Sprint(n / 6)}
+	}
 	var owners []any
 	for i := range r.IntN(3) {
 		owner := map[string]any{"apiVersion": "v1", "kind": "Owner", "name": "owner", "uid": fmt.Sprint(i)}
@@ -84,6 +87,13 @@ func state(r *rand.Rand) map[string]any {
 	o["metadata"] = metadata
 	return o
 }
+
+func labelsOf(o map[string]any) map[string]any {
+	out, _ := o["metadata"].(map[string]any)["labels"].(map[string]any)
+	return out
+}
+
+var membership = parent.MembershipLabels()
 
 // controllerOf an object: the owner that is its controller; nil for none.
 func controllerOf(o map[string]any) map[string]any {
@@ -155,7 +165,7 @@ func TestConditions(t *testing.T) {
 		is := next(r, was)
 		before, now := annotationsOf(was), annotationsOf(is)
 		wantKept := differ(before, now, func(k string) bool { return strings.HasPrefix(k, "kausality.io/") }) ||
-			!reflect.DeepEqual(controllerOf(was), controllerOf(is))
+			!reflect.DeepEqual(controllerOf(was), controllerOf(is)) || differ(labelsOf(was), labelsOf(is), only(membership...))
 		wantCalled := differ(was, is, desired) || wantKept
 		removed := slices.ContainsFunc(keptKeys, func(k string) bool { return before[k] != nil && now[k] == nil })
 		ours := now["kausality.io/trace"] != nil && differ(before, now, only("kausality.io/trace")) && differ(before, now, only("kausality.io/management-policies"))

@@ -15,7 +15,6 @@ import (
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/outcome"
-	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
@@ -138,7 +137,7 @@ func (h StatusHandler) answer(ctx context.Context, body []byte) (resp ctrl.Respo
 // may be their controller (KR-13-62). Another machine that writes one is logged once a day: it may be a provider that runs elsewhere.
 func (h *Handler) ofController(req *admission.Request) bool {
 	role, user := h.Evaluator.World.Kind(req.Kind).Role, req.User
-	if role == parent.RoleNone || h.Evaluator.World.MayControl(user, role) {
+	if !role.Crossplane() || h.Evaluator.World.MayControl(user, role) {
 		return true
 	}
 	if _, logged := h.unrecognized.Get(user.Name); user.IsMachine() && !logged {

@@ -40,11 +40,14 @@ var _ admission.World = (*world)(nil)
 
 // MayControl reports whether a user may be a controller, by the flags.
 func (w *world) MayControl(u subject.User, role parent.Role) bool {
-	return w.controllers.Has(u, role != parent.RoleNone)
+	return w.controllers.Has(u, role.Crossplane())
 }
 
 // Guarded reports whether the webhooks review requests about an object.
 func (w *world) Guarded(object *parent.State) bool { return w.cluster.Reviews(object) }
+
+// MayGuard reports whether the webhooks may review requests about an object.
+func (w *world) MayGuard(ref parent.Ref) bool { return w.cluster.MayReview(ref) }
 
 // Settings of the policy that covers an object.
 func (w *world) Settings(object parent.Ref, labels map[string]string) settings.Settings {

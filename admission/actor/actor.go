@@ -34,7 +34,7 @@ func Identify(ctx context.Context, f *facts.Facts, p *parent.State) (Actor, erro
 	if f.Req.Actor == request.ActorParentController {
 		return Actor{Controller: true}, nil
 	}
-	if p.Role != parent.RoleNone && !f.World.MayControl(f.Req.User, p.Role) { // whatever it writes, as whatever field manager
+	if p.Crossplane() && !f.World.MayControl(f.Req.User, p.Role) { // whatever it writes, as whatever field manager
 		return Actor{}, nil
 	}
 	is, decided, err := byComposedManager(ctx, f, p)
@@ -125,7 +125,7 @@ func byStatusManager(f *facts.Facts, p *parent.State) (is, decided bool) {
 // a hash of 128 bits (KR-13-40), and may be its controller (KR-13-62). A short one that an earlier release recorded counts for
 // users who may write the status, since names with that hash can be found (KR-13-41).
 func writesStatus(ctx context.Context, f *facts.Facts, object parent.Ref, role parent.Role, known subject.Controllers) (bool, error) {
-	if role != parent.RoleNone && !f.World.MayControl(f.Req.User, role) {
+	if role.Crossplane() && !f.World.MayControl(f.Req.User, role) {
 		return false, nil
 	}
 	if IsRecorded(f, object, known) {

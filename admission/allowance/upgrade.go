@@ -1,6 +1,7 @@
 package allowance
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -107,6 +108,15 @@ func (b Build) Recorded() string {
 		return b.Fingerprint
 	}
 	return b.Fingerprint + "." + b.Controller
+}
+
+// Upgrade returns the fingerprints by which an UpgradeAllowance knows an upgrade: that of the build, and that of the recorded one, of which
+// fingerprint and images are given. An edit of a graph is none (KR-06-21).
+func (b Build) Upgrade(fingerprint, images string) (is, was string) {
+	if b.Graph.Name != "" || images != "" && b.Controller == "" { // the one that it was recorded with is not known
+		return cmp.Or(b.Controller, b.Fingerprint), images
+	}
+	return b.Fingerprint, fingerprint
 }
 
 // digestLength is the number of hex digits of a fingerprint, of a rule's content and of

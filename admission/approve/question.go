@@ -51,7 +51,8 @@ func ByOwn(class outcome.Class, m approval.Match, id string) outcome.Verdict {
 // Upgrade returns the verdict on a change that one of the UpgradeAllowances permits to a new build of the controller
 // (KR-05-10); the zero verdict where none does.
 func Upgrade(f *facts.Facts, class outcome.Class, candidates []*allowance.Upgrade, build allowance.Build, id string) outcome.Verdict {
-	stored, _ := f.Req.Fingerprint()
+	var stored string
+	build.Fingerprint, stored = build.Upgrade(f.Req.Fingerprint())
 	q := allowance.UpgradeQuery{
 		Child: f.Req.Kind.GroupKind(), Inside: f.Inside(), Verb: f.Verb(), Details: f.Fields(), Labels: f.Req.Stored().GetLabels(),
 		Build: build, Stored: stored, Last: f.Req.LastUpgrade(), Now: f.Req.Time,

@@ -97,7 +97,7 @@ func (ev *decider) managedDeletion() (outcome.Verdict, Finding) {
 	}
 	holder, terminating, cached := mr, false, false
 	if ev.HasParent {
-		switch p, err := ev.World.Parent(ev.ctx, ev.ParentRef, ev.live); {
+		switch p, err := readParent(ev); {
 		case err == nil:
 			cached, terminating = !ev.live, p.Deleting()
 			if ev.World.Guarded(p) { // else the approvals of the object itself count alone
@@ -210,7 +210,7 @@ func (ev *decider) settles(j judgement, m approval.Match, approved, voted bool, 
 // withWhole adds the id of the deletion of the holder with everything below it. That id also approves the deletion of
 // the object, where an open gate does not show it already.
 func withWhole(ev *decider, j *judgement) error {
-	if j.holder.UID == j.object.UID || j.holder.Role == parent.RoleNone || !j.set.Exact() {
+	if j.holder.UID == j.object.UID || !j.holder.Crossplane() || !j.set.Exact() {
 		return nil
 	}
 	below, err := ev.World.Managed(ev.ctx, j.holder)

@@ -64,7 +64,7 @@ func (ev *decider) policyDestroys() bool {
 	if !ev.HasParent {
 		return false
 	}
-	p, err := ev.World.Parent(ev.ctx, ev.ParentRef, ev.live)
+	p, err := readParent(ev)
 	if terminating := err == nil && p.Deleting() || errors.Is(err, world.ErrDeleted); !terminating {
 		return false
 	}
@@ -77,7 +77,7 @@ func (ev *decider) holderFor(o *parent.State) (holder *parent.State, cached bool
 	if !ev.HasParent {
 		return o, false
 	}
-	p, err := ev.World.Parent(ev.ctx, ev.ParentRef, ev.live)
+	p, err := readParent(ev)
 	switch {
 	case err != nil:
 		return o, false
@@ -85,6 +85,15 @@ func (ev *decider) holderFor(o *parent.State) (holder *parent.State, cached bool
 		return o, !ev.live
 	}
 	return p, !ev.live
+}
+
+// readParent reads the parent. Nothing shows of an instance of a graph that is deleted that it contained the object.
+func readParent(ev *decider) (*parent.State, error) {
+	p, err := facts.ReadParent(ev.ctx, ev.Facts, ev.live)
+	if errors.Is(err, facts.ErrNotLinked) {
+		return nil, world.ErrNotFound
+	}
+	return p, err
 }
 
 // destructionQuery returns the query of the approvals of a deletion, without verbs.

@@ -62,8 +62,8 @@ func upTo(ev *decider, root, mr *parent.State) []*parent.State {
 	out := []*parent.State{mr}
 	for at := mr; at.Parent.Name != "" && at.UID != root.UID && len(out) < maxBetween; {
 		p, err := ev.World.Parent(ev.ctx, at.Parent, false)
-		if err != nil {
-			break // votes that cannot be read do not count
+		if err != nil || !parent.Linked(p, at.Ref, at.Member) {
+			break // votes that cannot be read, and those on an object that is no parent, do not count
 		}
 		out, at = append(out, p), p
 	}

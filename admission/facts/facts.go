@@ -2,6 +2,7 @@ package facts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -112,12 +113,52 @@ func Collect(ctx context.Context, w world.World, o *Options, p world.Policies, r
 // by Crossplane brings the change and the owner together: a composed apply names its composite itself
 // (KR-13-03). So does an apply by kro (KR-18-01).
 func (f *Facts) findParent(of *unstructured.Unstructured) {
-	f.ParentRef, f.HasParent = parent.Of(of, f.Kind.Role)
+	parentBy(f, of)
 	if !f.HasParent && f.Req.Operation == request.Update && (subject.IsComposedApply(f.Manager) || f.Manager == subject.ManagerApplySet) {
-		of = f.Req.Object
-		f.ParentRef, f.HasParent = parent.Of(of, f.Kind.Role)
+		parentBy(f, f.Req.Object)
 	}
-	f.Member = f.HasParent && parent.IsMember(of)
+}
+
+// parentBy finds the parent that one version of the object names. Labels that name an object which is no instance of a graph, by its
+// kind, name nothing: to read it would begin a watch of any kind.
+func parentBy(f *Facts, o *unstructured.Unstructured) {
+	f.ParentRef, f.HasParent = parent.Of(o, f.Kind.Role)
+	f.Member = f.HasParent && parent.IsMember(o, f.Kind.Role)
+	if f.Member && f.World.Kind(f.ParentRef.GroupVersionKind).Role != parent.RoleInstance {
+		f.ParentRef, f.HasParent, f.Member = parent.Ref{}, false, false
+	}
+}
+
+// ParentOfApply makes the instance that an apply by kro names the parent, where the stored labels name another one: the caller found that
+// those make no parent, as after the restore of a backup, which gives the instance another UID. False where it names no other one.
+func (f *Facts) ParentOfApply() bool {
+	if !f.Member || f.Req.Operation != request.Update || f.Manager != subject.ManagerApplySet || !parent.IsMember(f.Req.Object, f.Kind.Role) {
+		return false
+	}
+	was := f.ParentRef
+	if parentBy(f, f.Req.Object); !f.HasParent {
+		f.ParentRef, f.HasParent, f.Member = was, true, true
+	}
+	return f.ParentRef != was
+}
+
+// ErrNotLinked is the outcome for a Claim that exists and does not reference the composite: it is not its parent (KR-01-03). Nor is an
+// instance of a graph whose ApplySet does not contain the object (KR-18-01).
+var ErrNotLinked = errors.New("it does not reference the object in turn")
+
+// ReadParent reads the parent that the object names; live past every cache. The error is ErrNotLinked for one that does not reference the
+// object in turn, and where labels alone name a parent.
+func ReadParent(ctx context.Context, f *Facts, live bool) (*parent.State, error) {
+	p, err := f.World.Parent(ctx, f.ParentRef, live)
+	// Nothing passes for a Claim that was bound, or an instance that was created, a moment ago.
+	if !live && (err == nil && !f.Linked(p) || f.Member && errors.Is(err, world.ErrNotFound)) {
+		p, err = f.World.Parent(ctx, f.ParentRef, true)
+	}
+	// The webhook has no right to read a kind that is not guarded.
+	if err == nil && !f.Linked(p) || f.Member && (errors.Is(err, world.ErrNotFound) || err != nil && !f.World.MayGuard(f.ParentRef)) {
+		return nil, ErrNotLinked
+	}
+	return p, err
 }
 
 // ModeOf returns the mode of an object by precedence (KR-05-21), and warnings. An annotation with an
@@ -267,11 +308,8 @@ func (f *Facts) Secrets() change.SecretFields {
 // KindOf returns what is known about the kind of an object.
 func (f *Facts) KindOf(s *parent.State) identity.Kind { return f.World.Kind(s.GroupVersionKind) }
 
-// Linked reports whether a Claim that was found by its name references the composite, and whether an instance that the labels of
-// the object name contains it and is guarded: any user can write labels (KR-18-01).
+// Linked reports whether a parent references the object in turn, where it must. An instance that the labels of the object name must be
+// guarded as well: any user can write labels (KR-18-01).
 func (f *Facts) Linked(p *parent.State) bool {
-	if f.Member {
-		return parent.Contains(p, f.Req.Ref()) && f.World.Guarded(p)
-	}
-	return p.Role != parent.RoleClaim || p.ClaimTarget == "" || p.ClaimTarget == f.Req.Ref().Name
+	return parent.Linked(p, f.Req.Ref(), f.Member) && (!f.Member || f.World.Guarded(p))
 }

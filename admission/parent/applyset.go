@@ -3,6 +3,8 @@ package parent
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -33,11 +35,13 @@ var membership = []string{
 	labelInstanceUID, labelInstanceName, labelInstanceNamespace, labelInstanceGroup, labelInstanceVersion, labelInstanceKind, labelPartOf,
 }
 
+// MembershipLabels returns the labels by which a child names its instance.
+func MembershipLabels() []string { return slices.Clone(membership) }
+
 // instanceOf returns the instance of a graph that the labels of an object name, where they agree with the ApplySet of which they
 // declare it a part (KR-18-01).
 func instanceOf(o *unstructured.Unstructured) (Ref, bool) {
-	meta, _ := o.Object["metadata"].(map[string]any)
-	labels, _ := meta["labels"].(map[string]any)
+	labels := labelsOf(o)
 	uid := text(labels, labelInstanceUID)
 	if uid == "" {
 		return Ref{}, false
@@ -53,15 +57,25 @@ func instanceOf(o *unstructured.Unstructured) (Ref, bool) {
 	return ref, true
 }
 
+// labelsOf returns the labels of an object as they are stored, without a copy.
+func labelsOf(o *unstructured.Unstructured) map[string]any {
+	meta, _ := o.Object["metadata"].(map[string]any)
+	labels, _ := meta["labels"].(map[string]any)
+	return labels
+}
+
 // applySetOf returns the id of the ApplySet of an object (KEP-3659).
 func applySetOf(ref Ref) string {
 	sum := sha256.Sum256([]byte(ref.Name + "." + ref.Namespace + "." + ref.Kind + "." + ref.Group))
 	return "applyset-" + base64.RawURLEncoding.EncodeToString(sum[:]) + "-v1"
 }
 
-// IsMember reports whether the parent that Of returns is an instance of a graph, by the labels of the object.
-func IsMember(o *unstructured.Unstructured) bool {
-	if o == nil || controllerOf(o) != nil {
+// IsMember reports whether the parent that Of returns is an instance of a graph, by the labels of an object of a role.
+func IsMember(o *unstructured.Unstructured, role Role) bool {
+	if o == nil || text(labelsOf(o), labelInstanceUID) == "" || controllerOf(o) != nil { // as of nearly all objects
+		return false
+	}
+	if _, bound := claimOf(o, role); bound {
 		return false
 	}
 	_, is := instanceOf(o)
@@ -70,9 +84,9 @@ func IsMember(o *unstructured.Unstructured) bool {
 
 // SameMembership reports whether two objects have the same labels that name an instance.
 func SameMembership(a, b *unstructured.Unstructured) bool {
-	was, is := a.GetLabels(), b.GetLabels()
+	was, is := labelsOf(a), labelsOf(b)
 	for _, key := range membership {
-		if was[key] != is[key] {
+		if text(was, key) != text(is, key) {
 			return false
 		}
 	}
@@ -83,10 +97,8 @@ func SameMembership(a, b *unstructured.Unstructured) bool {
 // is modified.
 func WithMembership(o, of *unstructured.Unstructured) map[string]any {
 	out := map[string]any{}
-	for k, v := range o.GetLabels() {
-		out[k] = v
-	}
-	was := of.GetLabels()
+	maps.Copy(out, labelsOf(o))
+	was := labelsOf(of)
 	for _, key := range membership {
 		if v, ok := was[key]; ok {
 			out[key] = v
@@ -97,47 +109,52 @@ func WithMembership(o, of *unstructured.Unstructured) map[string]any {
 	return out
 }
 
-// IsInstance reports whether an object is an instance of a graph: kro has made it an ApplySet.
-func IsInstance(s *State) bool {
-	return strings.HasPrefix(s.Annotations[annotationTooling], toolingKro) && s.Labels[labelApplySet] == applySetOf(s.Ref)
+// Linked reports whether a parent that a child names references the child in turn: a Claim that is found by its name (KR-01-03), and an
+// instance that the child's labels name, as of a member (KR-18-01). An owner need not.
+func Linked(p *State, child Ref, member bool) bool {
+	if member {
+		return contains(p, child)
+	}
+	return p.Role != RoleClaim || p.ClaimTarget == "" || p.ClaimTarget == child.Name
 }
 
-// Contains reports whether an instance of a graph declares in turn that it has objects of a child's kind in its namespace (KR-18-01).
+// contains reports whether an instance of a graph declares that its ApplySet has objects of a child's kind in its namespace.
 // kro writes that before it applies a child.
-func Contains(s *State, child Ref) bool {
+func contains(s *State, child Ref) bool {
 	kind := child.Kind
 	if child.Group != "" {
 		kind += "." + child.Group
 	}
-	return IsInstance(s) && listed(s.Annotations[annotationKinds], kind) &&
+	return s.Role == RoleInstance && strings.HasPrefix(s.Annotations[annotationTooling], toolingKro) &&
+		s.Labels[labelApplySet] == applySetOf(s.Ref) && listed(s.Annotations[annotationKinds], kind) &&
 		(child.Namespace == "" || child.Namespace == s.Namespace || listed(s.Annotations[annotationNamespaces], child.Namespace))
 }
 
 // listed reports whether a comma-separated list has an item.
-func listed(list, item string) bool {
-	for e := range strings.SplitSeq(list, ",") {
-		if e == item {
-			return true
-		}
-	}
-	return false
-}
+func listed(list, item string) bool { return slices.Contains(strings.Split(list, ","), item) }
 
 // isApplySet reports whether decisions read an annotation of an ApplySet.
 func isApplySet(key string) bool {
 	return key == annotationTooling || key == annotationKinds || key == annotationNamespaces
 }
 
-// instanceConverged reports whether kro has carried out the spec of an instance: its state is ACTIVE and, unless the author of the
-// graph declares other conditions instead of kro's own, it is Ready (KR-18-03).
-func instanceConverged(s *State, o *unstructured.Unstructured) bool {
+// instanceConverged reports whether kro has carried out the spec of an instance: its state is ACTIVE (KR-18-03). All else in the status is
+// the author's of the graph, who may declare conditions of the types of kro's own as well.
+func instanceConverged(o *unstructured.Unstructured) bool {
 	status, _ := o.Object["status"].(map[string]any)
-	if text(status, "state") != "ACTIVE" {
-		return false
-	}
-	_, theirs := s.Condition(conditionInstanceManaged)
-	return !theirs || s.True("Ready")
+	return text(status, "state") == "ACTIVE"
 }
 
-// conditionInstanceManaged is a condition that kro writes to each instance whose graph declares no conditions.
-const conditionInstanceManaged = "InstanceManaged"
+// stampedGeneration returns the newest generation that the conditions of an instance report: kro stamps those of the author, too, with
+// that of the pass in which it writes the status (KR-18-03).
+func stampedGeneration(s *State, o *unstructured.Unstructured) (generation int64, has bool) {
+	status, _ := o.Object["status"].(map[string]any)
+	list, _ := status["conditions"].([]any)
+	for _, e := range list {
+		c, _ := e.(map[string]any)
+		if g := integer(c["observedGeneration"]); g > generation && s.exists(g) {
+			generation = g
+		}
+	}
+	return generation, generation > 0
+}

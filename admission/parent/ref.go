@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Role of a kind in Crossplane, by its CRD (KR-01-04).
+// Role of a kind in Crossplane or kro, by its CRD (KR-01-04).
 type Role string
 
 const (
@@ -18,7 +18,12 @@ const (
 	RoleManaged Role = "Managed"
 	// RoleClaim is a Claim.
 	RoleClaim Role = "Claim"
+	// RoleInstance is an instance of a graph of kro: a kind whose CRD kro made.
+	RoleInstance Role = "Instance"
 )
+
+// Crossplane reports whether kinds of the role are Crossplane's.
+func (r Role) Crossplane() bool { return r != RoleNone && r != RoleInstance }
 
 // Ref names an object. UID is empty where it is not known.
 type Ref struct {
@@ -36,8 +41,8 @@ func RefOf(o *unstructured.Unstructured) Ref {
 }
 
 // Of returns the parent of an object of a role: the owner with controller: true
-// or, for an object that has none, the instance of a graph that its labels name
-// or, for a composite, the Claim its spec.claimRef names. The
+// or, for a composite, the Claim its spec.claimRef names or, for an object that
+// has neither, the instance of a graph that its labels name. The
 // namespace of an owner is the child's; a reader drops it for cluster-scoped
 // kinds (KR-01-02, KR-01-03, KR-18-01).
 func Of(o *unstructured.Unstructured, role Role) (Ref, bool) {
@@ -52,9 +57,14 @@ func Of(o *unstructured.Unstructured, role Role) (Ref, bool) {
 			UID:              types.UID(text(owner, "uid")),
 		}, true
 	}
-	if instance, ok := instanceOf(o); ok {
-		return instance, true
+	if claim, ok := claimOf(o, role); ok {
+		return claim, true
 	}
+	return instanceOf(o)
+}
+
+// claimOf returns the Claim of a composite, by its spec.claimRef.
+func claimOf(o *unstructured.Unstructured, role Role) (Ref, bool) {
 	if role != RoleComposite || modern(o) { // an XR with spec.crossplane has no Claim, its claimRef is its author's
 		return Ref{}, false
 	}

@@ -50,6 +50,8 @@ type State struct {
 	Paused bool
 	// Copied: its annotations are those of an object that is gone (see Gone).
 	Copied bool
+	// Member: Parent is an instance of a graph, by the labels of this object.
+	Member bool
 	// ConvergedSince is the last transition of the deciding conditions; zero
 	// where they have none.
 	ConvergedSince time.Time
@@ -111,6 +113,7 @@ func Outline(o *unstructured.Unstructured, role Role) *State {
 	}
 	s.discard()
 	s.Parent, _ = Of(o, role)
+	s.Member = IsMember(o, role)
 	if e := ExternalOf(o); e != "" {
 		s.External = &e
 	}
@@ -161,7 +164,7 @@ func (s *State) Deleting() bool { return s.DeletedAt != nil }
 
 // Crossplane reports whether the object's status is Crossplane's: conditions
 // only, Synced and Ready.
-func (s *State) Crossplane() bool { return s.Role != RoleNone }
+func (s *State) Crossplane() bool { return s.Role.Crossplane() }
 
 // ConditionResponsive of a composite is False while Crossplane's circuit breaker delays its reconciles, since too many
 // events of it and its composed resources came (crossplane, apis/apiextensions/v1 WatchCircuitOpen). Its observed
@@ -177,7 +180,7 @@ func (s *State) Throttled() bool {
 // conditionTypes that are kept whatever their status.
 var conditionTypes = map[string]bool{
 	"Synced": true, "Ready": true, "Initialized": true, v1alpha1.ConditionKausality: true,
-	conditionInstanceManaged: true, "LastAsyncOperation": true, "AsyncOperation": true, ConditionResponsive: true,
+	"LastAsyncOperation": true, "AsyncOperation": true, ConditionResponsive: true,
 }
 
 // conditions adds the conditions of the object that decisions read. Of two with the same type, Condition
@@ -248,6 +251,11 @@ func (s *State) ReportedGeneration() int64 {
 // (KR-03-01 to KR-03-03). The status of a composite is its author's, so that its
 // conditions count and its status.observedGeneration does not.
 func (s *State) observe(o *unstructured.Unstructured) {
+	if s.Role == RoleInstance {
+		s.ObservedGeneration, s.HasObserved = stampedGeneration(s, o)
+		s.Converged = s.converged(o)
+		return
+	}
 	if v, found, err := unstructured.NestedFieldNoCopy(o.Object, "status", "observedGeneration"); err == nil && found && s.Role != RoleComposite {
 		if generation := integer(v); s.exists(generation) {
 			s.ObservedGeneration, s.HasObserved = generation, true
@@ -270,8 +278,8 @@ func (s *State) observe(o *unstructured.Unstructured) {
 // converged reports whether the object has converged by kstatus, and for Crossplane's kinds also by
 // Synced and Ready (KR-03-03); an instance of a graph by its state (KR-18-03).
 func (s *State) converged(o *unstructured.Unstructured) bool {
-	if IsInstance(s) {
-		return instanceConverged(s, o)
+	if s.Role == RoleInstance {
+		return instanceConverged(o)
 	}
 	if s.Crossplane() && (!s.True("Synced") || !s.True("Ready")) {
 		return false

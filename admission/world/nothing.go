@@ -38,7 +38,7 @@ var byDefault = subject.Eligible{Namespaces: []string{subject.DefaultControllerN
 
 // MayControl returns true for machines: of Crossplane's kinds, for those of subject.DefaultControllerNamespace.
 func (Nothing) MayControl(u subject.User, role parent.Role) bool {
-	return byDefault.Has(u, role != parent.RoleNone)
+	return byDefault.Has(u, role.Crossplane())
 }
 
 // MayApprove returns false: no user is known to have the right.
@@ -54,6 +54,9 @@ func (Nothing) MayUpdateStatus(context.Context, subject.User, parent.Ref) (bool,
 
 // Guarded returns true: approvals count on every object.
 func (Nothing) Guarded(*parent.State) bool { return true }
+
+// MayGuard returns true.
+func (Nothing) MayGuard(parent.Ref) bool { return true }
 
 // Settings returns zero: no policy covers an object.
 func (Nothing) Settings(parent.Ref, map[string]string) settings.Settings { return settings.Settings{} }

@@ -73,6 +73,9 @@ type World interface {
 	// Guarded reports whether requests about an object are reviewed, so that approvals on it count (KR-13-15).
 	Guarded(object *parent.State) bool
 
+	// MayGuard reports whether requests about an object may be reviewed, whose labels are not known: it cannot be read.
+	MayGuard(ref parent.Ref) bool
+
 	// Settings returns those of the Kausality policy that covers an object with these labels; the zero Settings leave
 	// everything to the Options.
 	Settings(object parent.Ref, labels map[string]string) settings.Settings

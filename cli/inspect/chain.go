@@ -101,7 +101,7 @@ func (i *Inspector) ahead(ctx context.Context, s *parent.State, hops []v1alpha1.
 		return fmt.Sprintf("Its parent %s does not exist.", identity.Describe(s.Parent)), nil
 	case err != nil:
 		return "", fmt.Errorf("cannot read the parent %s: %w", identity.Describe(s.Parent), err)
-	case len(hops) < 2:
+	case len(hops) < 2 || !parent.Linked(p, s.Ref, s.Member):
 		return "", nil
 	}
 	intent, _ := trace.Intent(p)

@@ -223,6 +223,7 @@ func (i *Inspector) family(ctx context.Context, e *Explanation, obj *cluster.Obj
 	if ref := obj.Parent; ref.Name != "" {
 		p, err := i.world.Parent(ctx, ref, true)
 		switch {
+		case err == nil && !parent.Linked(p, obj.Ref, obj.Member), obj.Member && errors.Is(err, admission.ErrNotFound): // it has none by that
 		case errors.Is(err, admission.ErrNotFound):
 			e.Parent = &Parent{Object: identity.ObjectReference(ref, 0, ""), Missing: true}
 		case err != nil:

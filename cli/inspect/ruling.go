@@ -189,7 +189,8 @@ func (i *Inspector) FreezeAbout(ctx context.Context, o *unstructured.Unstructure
 	}
 	s := obj.State
 	if !isParent(s) {
-		if s, err = i.Rulings().parent(ctx, obj.Parent); err != nil || s == nil {
+		child := s
+		if s, err = i.Rulings().parent(ctx, obj.Parent); err != nil || s == nil || !parent.Linked(s, child.Ref, child.Member) {
 			return nil, err
 		}
 	}

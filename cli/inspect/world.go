@@ -103,6 +103,9 @@ type question struct {
 // Guarded reports whether the webhooks review requests about an object.
 func (q question) Guarded(object *parent.State) bool { return q.direct.Reviews(q.ctx, object) }
 
+// MayGuard reports whether the webhooks may review requests about an object.
+func (q question) MayGuard(ref parent.Ref) bool { return q.direct.MayReview(q.ctx, ref) }
+
 // Removing reports whether Kausality is being removed.
 func (q question) Removing() bool { return q.direct.Scope.Removing() }
 

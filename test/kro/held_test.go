@@ -2,6 +2,7 @@ package kro
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
@@ -106,15 +108,31 @@ func TestLabels(t *testing.T) {
 	assert.NotEmpty(t, labels["kro.run/instance-id"])
 	assert.Equal(t, "shop", labels["app"])
 
-	// The labels of another object do not make it a child.
+	// Nor does an owner take it away.
+	patch(t, hans, configMaps, ns, "db", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x","controller":true}]}}`)
+	owners, _, _ := unstructured.NestedSlice(child(t, configMaps, ns), "metadata", "ownerReferences")
+	assert.Empty(t, owners)
+
+	// The labels of another object do not make it a child, whether they name the instance or nothing.
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"a": "b"}}}
+	o.SetName("adopted")
+	_, err := as(t, hans).Resource(configMaps).Namespace(ns).Create(t.Context(), o, metav1.CreateOptions{})
+	require.NoError(t, err)
+	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
+	require.NoError(t, err)
+	patch(t, hans, configMaps, ns, "adopted", string(raw))
+	made, err := as(t, hans).Resource(configMaps).Namespace(ns).Get(t.Context(), "adopted", metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.NotContains(t, made.GetLabels(), "kro.run/instance-id")
+	assert.Equal(t, "shop", made.GetLabels()["app"])
+
 	o.SetName("forged")
 	labels["kro.run/instance-id"] = "00000000-0000-0000-0000-000000000000"
 	o.SetLabels(labels)
-	_, err := as(t, hans).Resource(configMaps).Namespace(ns).Create(t.Context(), o, metav1.CreateOptions{})
+	_, err = as(t, hans).Resource(configMaps).Namespace(ns).Create(t.Context(), o, metav1.CreateOptions{})
 	require.NoError(t, err)
 	patch(t, hans, configMaps, ns, "forged", `{"data":{"a":"c"}}`)
-	made, err := as(t, hans).Resource(configMaps).Namespace(ns).Get(t.Context(), "forged", metav1.GetOptions{})
+	made, err = as(t, hans).Resource(configMaps).Namespace(ns).Get(t.Context(), "forged", metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"ConfigMap hans@example.com"}, hops(t, made.Object))
 }
@@ -134,8 +152,30 @@ func edit(t *testing.T, tier string, drop bool) {
 		resources = resources[:1]
 	}
 	require.NoError(t, unstructured.SetNestedSlice(o.Object, resources, "spec", "resources"))
-	_, err = c.Update(ctx, o, metav1.UpdateOptions{})
+	o, err = c.Update(ctx, o, metav1.UpdateOptions{})
 	require.NoError(t, err)
+	carriedOut(ctx, t, o.GetGeneration())
+}
+
+// carriedOut waits until kro carries out a generation of the graph of all tests.
+func carriedOut(ctx context.Context, t *testing.T, generation int64) {
+	t.Helper()
+	require.NoError(t, controlplane.Eventually(ctx, "kro to carry the graph out", 30*time.Second, func(ctx context.Context) error {
+		o, err := as(t, anna).Resource(graphs).Get(ctx, "shop", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if err := state(o, "Active"); err != nil {
+			return err
+		}
+		conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+		for _, e := range conditions {
+			if c, _ := e.(map[string]any); c["status"] != "True" || c["observedGeneration"] != generation {
+				return fmt.Errorf("%v", c)
+			}
+		}
+		return nil
+	}))
 }
 
 // drift returns the open Drift of a kind of child in a namespace, about an operation.

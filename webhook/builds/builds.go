@@ -76,9 +76,17 @@ func New(c dynamic.Interface) *Builds {
 func (b *Builds) Of(ctx context.Context, u subject.User, p *parent.State, graph string) (allowance.Build, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
+	var newest authorship.GraphRevision
+	if p != nil && graph != "" {
+		var err error
+		if newest, err = b.newest(ctx, graph, p.GroupKind()); err != nil {
+			return allowance.Build{}, err
+		}
+	}
+	of := allowance.GraphRevision{Of: newest.Of, Name: newest.Name, Number: newest.Number}
 	images, known, err := b.images(ctx, u)
 	if err != nil || !known {
-		return allowance.Build{}, err
+		return allowance.Build{Graph: of}, err
 	}
 	parts := slices.Clone(images)
 	var functions []string
@@ -92,16 +100,9 @@ func (b *Builds) Of(ctx context.Context, u subject.User, p *parent.State, graph 
 		}
 		parts = append(parts, functions...)
 	}
-	var of allowance.GraphRevision
-	if p != nil && graph != "" {
-		r, err := b.newest(ctx, graph, p.GroupKind())
-		if err != nil {
-			return allowance.Build{}, err
-		}
-		if r.Name != "" {
-			of, controller = allowance.GraphRevision{Of: r.Of, Name: r.Name, Number: r.Number}, allowance.Fingerprint(images)
-			parts = append(parts, "graph "+r.Name+" "+string(r.UID))
-		}
+	if of.Name != "" {
+		controller = allowance.Fingerprint(images)
+		parts = append(parts, "graph "+of.Name+" "+string(newest.UID))
 	}
 	return allowance.Build{
 		Fingerprint: allowance.Fingerprint(parts), Images: strings.Fields(strings.Join(images, " ")), Functions: revisionsOf(functions),

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/fake"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/authorship"
@@ -45,7 +46,9 @@ func TestGraph(t *testing.T) {
 	create(t, client, graphRevision, revisionText("9", "1", "u0", "silver")) // of a graph that is gone
 	first := of("shop")
 	assert.Equal(t, allowance.GraphRevision{Of: "shop", Name: "shop-r00001", Number: 1}, first.Graph)
+	listed := lists(client)
 	assert.Equal(t, first, of("shop"))
+	assert.Equal(t, listed, lists(client), "the revisions are known while the graph is of the same generation")
 	assert.Empty(t, of("").Fingerprint, "no instance of a graph")
 	assert.Empty(t, of("shop", "Other").Fingerprint, "the graph does not define that kind")
 
@@ -56,6 +59,16 @@ func TestGraph(t *testing.T) {
 	second := of("shop")
 	assert.Equal(t, "ResourceGraphDefinition shop revision 2", second.Graph.String())
 	assert.NotEqual(t, first.Fingerprint, second.Fingerprint)
+}
+
+// lists counts what was listed.
+func lists(client *fake.FakeDynamicClient) (n int) {
+	for _, a := range client.Actions() {
+		if a.GetVerb() == "list" {
+			n++
+		}
+	}
+	return n
 }
 
 // TestGraphAuthor: who made a revision of a graph of kro (KR-18-05).
