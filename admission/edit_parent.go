@@ -109,9 +109,11 @@ func adopts(ed *editor) bool {
 	ref := parentOf(ed.Req.Object, parent.RoleNone)
 	p, err := ed.World.Parent(ed.ctx, ref, false)
 	var by bool
-	if err == nil && ed.World.Guarded(p) {
+	switch {
+	case errors.Is(err, ErrNotFound): // the garbage collector would delete the object for it
+	case err == nil && ed.World.Guarded(p):
 		by, err = actor.Adopts(ed.ctx, ed.evaluation.Facts, p)
-	} else {
+	default:
 		by, err = actor.MayUpdateStatus(ed.ctx, ed.evaluation.Facts, ref, ed.World.Kind(ref.GroupVersionKind).Role)
 	}
 	return err == nil && by // where the writer cannot be identified, it gets no more than others do

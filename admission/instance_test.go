@@ -298,8 +298,10 @@ func TestInstanceLabels(t *testing.T) {
 		"NotASet": {reason: "nor where the instance is no ApplySet for a moment", user: fx.Alice, mods: set(other), edits: []string{labelsPointer},
 			instance: set(fx.Unannotate("applyset.kubernetes.io/tooling")), uid: "shop-uid", warns: "put back"},
 		"Unguarded": {reason: "the instance is not guarded", user: fx.Alice, mods: set(other), unguarded: true},
-		"Adopted":   {reason: "by the controller of another owner", user: fx.ArgoCD, mods: set(deployed)},
-		"Repaired":  {reason: "kro brings back what another user had changed", user: kro, was: set(other), mods: set(member)},
+		"AdoptedByNone": {reason: "an owner that does not exist", user: fx.ArgoCD, mods: set(owners(map[string]any{
+			"apiVersion": "apps/v1", "kind": "Deployment", "name": "none", "uid": "none", "controller": true})), edits: []string{ownersPointer}, warns: "left out"},
+		"Adopted":  {reason: "by the controller of another owner", user: fx.ArgoCD, mods: set(deployed)},
+		"Repaired": {reason: "kro brings back what another user had changed", user: kro, was: set(other), mods: set(member)},
 		"RepairedByForger": {reason: "under whatever field manager", user: fx.Alice, manager: subject.ManagerApplySet, was: set(other), mods: set(member),
 			edits: []string{labelsPointer}, uid: "other", warns: "were left out: only kro"},
 		"RepairedByAlice": {reason: "which that user may not", user: fx.Alice, was: set(other), mods: set(member), edits: []string{labelsPointer}, uid: "other",
@@ -309,6 +311,7 @@ func TestInstanceLabels(t *testing.T) {
 			i, c := instanceAndChild()
 			w := newWorld()
 			w.add(fx.With(i, tc.instance...))
+			w.add(fx.Object("{apiVersion: apps/v1, kind: Deployment, metadata: {name: x, namespace: team, uid: x}}"))
 			opts := enforced()
 			if tc.mode != "" {
 				opts.DefaultMode = tc.mode
