@@ -60,6 +60,14 @@ func TestGuards(t *testing.T) {
 		})
 	}
 	c := configurationOf(&unstructured.Unstructured{Object: map[string]any{"webhooks": []any{hook("*", nil)}}})
+	selective := configurationOf(&unstructured.Unstructured{Object: map[string]any{"webhooks": []any{hook("*",
+		map[string]any{"objectSelector": labelled("in"), "namespaceSelector": labelled("guard")})}}})
+	for namespace, want := range map[string]bool{"team": true, "x": false} { // whatever the labels of an object are that cannot be read
+		is, _, err := guards(selective.entries, schema.GroupResource{Group: "example.org", Resource: "buckets"}, namespace, labelsOf, anyLabels)
+		if is != want || err != nil {
+			t.Errorf("%s: an object of unknown labels: %t, %v", namespace, is, err)
+		}
+	}
 	failing := func(string) (map[string]string, error) { return nil, errors.New("timeout") }
 	if is, _, err := guards(c.entries, schema.GroupResource{Group: "example.org", Resource: "buckets"}, "team", failing, labeled(nil)); is || err == nil {
 		t.Errorf("unreadable namespace: %t, %v", is, err)

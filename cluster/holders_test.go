@@ -1,0 +1,61 @@
+package cluster
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/fake"
+
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/parent"
+)
+
+// TestHolders: approvals on the instance that the labels of a managed resource name count for it where the instance contains it, and where
+// kro made its kind (KR-18-01).
+func TestHolders(t *testing.T) {
+	const set = "applyset-Ff_MDGH9n74jV8DO-Y-gXOZL2NbpR_aIP0HZv_x1640-v1"
+	shop := schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "Shop"}
+	for name, tc := range map[string]struct {
+		kinds string
+		role  parent.Role
+		want  []string
+	}{
+		"Contained":   {kinds: "ConfigMap,Db.shop.example.org", role: parent.RoleInstance, want: []string{"Db", "Shop"}},
+		"Other":       {kinds: "ConfigMap", role: parent.RoleInstance, want: []string{"Db"}},
+		"NotInstance": {kinds: "ConfigMap,Db.shop.example.org", role: parent.RoleNone, want: []string{"Db"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			instance := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{
+				"name": "db", "namespace": "team", "uid": "shop-uid", "labels": map[string]any{"applyset.kubernetes.io/id": set},
+				"annotations": map[string]any{"applyset.kubernetes.io/tooling": "kro/v0.9.3", "applyset.kubernetes.io/contains-group-kinds": tc.kinds}}}}
+			instance.SetGroupVersionKind(shop)
+			mr := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "db", "namespace": "team", "uid": "mr-uid",
+				"labels": map[string]any{"kro.run/instance-id": "shop-uid", "kro.run/instance-name": "db", "kro.run/instance-namespace": "team",
+					"kro.run/instance-group": shop.Group, "kro.run/instance-version": shop.Version, "kro.run/instance-kind": shop.Kind,
+					"applyset.kubernetes.io/part-of": set}}}}
+			mr.SetGroupVersionKind(shopDB)
+
+			c := covered(t)
+			shops := shop.GroupVersion().WithResource("shops")
+			c.Kinds.byGVK[shop] = Info{GVK: shop, GVR: shops, Storage: true, Namespaced: true, Kind: identity.Kind{Role: tc.role}}
+			c.States = NewStates(fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+				map[schema.GroupVersionResource]string{shops: "ShopList"}, instance), c.Kinds)
+			holders, err := c.holders(t.Context(), c.States.sum(mr), true, func(*parent.State) bool { return true },
+				func(context.Context, *parent.State) (identity.Covering, error) { return identity.Covering{}, nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, h := range holders {
+				got = append(got, h.State.Kind)
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("want %v, got %v", tc.want, got)
+			}
+		})
+	}
+}
