@@ -78,7 +78,7 @@ func (p exceptions) formOf(q *query) exceptionForm {
 	return f
 }
 
-// click that a form stands for; without a time if it has none.
+// click that a form makes; without a time if it has none.
 func (f *exceptionForm) click(shown string) channel.Click {
 	until, err := channel.SnoozeUntil(f.until, f.at)
 	if err != nil {
