@@ -192,23 +192,32 @@ func (c *Cluster) settings(of settings.Set, ref parent.Ref, labels, namespaceLab
 	return of.For(t)
 }
 
-// maxManaged bounds how many MRs below one XR or Claim are read.
+// maxManaged bounds how many MRs below one XR, Claim or instance are read.
 const maxManaged = 2000
 
-// Managed returns the MRs below an XR or Claim, read live, nested XRs included: those
+// Managed returns the MRs below an XR, a Claim or an instance of a graph, read live, nested ones included: those
 // that it references and those whose parent it is. A user can remove references
-// (KR-13-34).
+// (KR-13-34). An instance that is not guarded is no parent (KR-18-01).
 func (c *Cluster) Managed(ctx context.Context, root *parent.State) ([]*parent.State, error) {
+	return managedBelow(ctx, c, root, c.MayReview, func(o *parent.State) ([]parent.Ref, error) { return c.Below(o), nil })
+}
+
+func managedBelow(ctx context.Context, c *Cluster, root *parent.State, reviews func(parent.Ref) bool,
+	below func(*parent.State) ([]parent.Ref, error),
+) ([]*parent.State, error) {
 	var out []*parent.State
 	seen := map[parent.Ref]bool{} // without versions: an object may be referenced in another one than it is stored in
-	todo := c.Below(root)
+	todo, err := below(root)
+	if err != nil {
+		return nil, err
+	}
 	for len(todo) > 0 {
 		ref := todo[0]
 		todo = todo[1:]
 		kind := c.Kinds.Kind(ref.GroupVersionKind)
 		key := ref
 		key.Version, key.UID = "", ""
-		if seen[key] || !kind.Role.Crossplane() {
+		if seen[key] || kind.Role == parent.RoleNone || kind.Role == parent.RoleInstance && !reviews(ref) {
 			continue
 		}
 		seen[key] = true
@@ -226,29 +235,32 @@ func (c *Cluster) Managed(ctx context.Context, root *parent.State) ([]*parent.St
 			out = append(out, o.State)
 			continue
 		}
-		todo = append(todo, c.Below(o.State)...)
+		next, err := below(o.State)
+		if err != nil {
+			return nil, err
+		}
+		todo = append(todo, next...)
 	}
 	return out, nil
 }
 
-// Below returns the objects directly below an XR or Claim, from the cache, without UIDs: those that it references, and the XRs
-// and MRs whose parent it is (KR-13-34). One that is both is in it twice.
-func (c *Cluster) Below(o *parent.State) []parent.Ref { return append(c.owned(o.Ref), o.Children...) }
+// Below returns the objects directly below an XR, a Claim or an instance of a graph, from the cache, without UIDs: those that it
+// references, and the XRs, Claims, instances and MRs whose parent it is (KR-13-34). One that is both is in it twice.
+func (c *Cluster) Below(o *parent.State) []parent.Ref { return append(c.owned(o), o.Children...) }
 
-// owned returns the XRs and MRs of watched kinds whose parent an object is, without
-// their UIDs, as references are.
-func (c *Cluster) owned(by parent.Ref) []parent.Ref {
+// owned returns the objects of watched kinds of Crossplane and kro whose parent an object is, without their UIDs, as references are.
+func (c *Cluster) owned(by *parent.State) []parent.Ref {
 	var out []parent.Ref
 	for _, i := range c.Kinds.All() {
-		if i.Role != parent.RoleComposite && i.Role != parent.RoleManaged {
+		if i.Role == parent.RoleNone {
 			continue
 		}
-		for _, o := range c.States.listBelow(i.GVK, by) {
+		for _, o := range c.States.listBelow(i.GVK, by.Ref) {
 			p := o.Parent
 			if p.UID == "" { // a claimRef
 				p.UID = by.UID
 			}
-			if p.UID == by.UID && p.GroupKind() == by.GroupKind() && p.Name == by.Name {
+			if p.UID == by.UID && p.GroupKind() == by.GroupKind() && p.Name == by.Name && (!o.Member || parent.Linked(by, o.State.Ref, true)) {
 				ref := o.State.Ref
 				ref.UID = ""
 				out = append(out, ref)

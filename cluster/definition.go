@@ -81,7 +81,7 @@ func infosOf(o *unstructured.Unstructured) []Info {
 			GVR: schema.GroupVersionResource{Group: group, Version: name, Resource: plural}, Namespaced: scope == "Namespaced",
 		}
 		i.Resource = plural + "." + group
-		i.Graph = graphOf(o)
+		i.Graph = GraphOf(o)
 		if i.Kind.ManagementPolicies, i.Runtime = managementPolicies(v); i.Graph != "" {
 			i.Kind.ManagementPolicies = false // a field of the author's of the graph, which kro does not heed
 		}
@@ -95,10 +95,10 @@ func infosOf(o *unstructured.Unstructured) []Info {
 	return out
 }
 
-// graphOf a CRD: the graph of kro that made it, "" for none. It has no owner; these labels are how kro itself knows its CRDs (v0.9.3,
+// GraphOf a CRD: the graph of kro that made it, "" for none. It has no owner; these labels are how kro itself knows its CRDs (v0.9.3,
 // pkg/metadata CompareRGDOwnership). One with another owner, as those of providers and XRDs have, is not kro's, nor one that a graph has
 // as a resource: their labels may be another user's.
-func graphOf(o *unstructured.Unstructured) string {
+func GraphOf(o metav1.Object) string {
 	labels := o.GetLabels()
 	_, child := labels["kro.run/instance-id"]
 	_, node := labels["kro.run/node-id"]
@@ -152,7 +152,7 @@ func role(o *unstructured.Unstructured, names map[string]any, policies bool) par
 		return r.Kind == "CompositeResourceDefinition" && strings.HasPrefix(r.APIVersion, "apiextensions.crossplane.io/")
 	})
 	switch {
-	case graphOf(o) != "": // the categories are the author's of the graph
+	case GraphOf(o) != "": // the categories are the author's of the graph
 		return parent.RoleInstance
 	case policies, slices.Contains(categories, "managed"):
 		return parent.RoleManaged

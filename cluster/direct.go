@@ -361,7 +361,7 @@ func (c *Cluster) holders(ctx context.Context, o *Object, live bool, reviews fun
 			return out, fmt.Errorf("cannot read what may freeze %s: %w", identity.Describe(at.State.Ref), err)
 		}
 		holder := identity.Holder{State: at.State, Kind: c.Kinds.Kind(at.GroupVersionKind), Unguarded: at != o && !reviews(at.State), Covering: by}
-		if at.Role == parent.RoleComposite || at.Role == parent.RoleClaim {
+		if at.Role.Composed() {
 			holder.Whole = wholeLater(ctx, c, at.State)
 		}
 		out = append(out, holder)

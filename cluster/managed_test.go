@@ -1,11 +1,19 @@
 package cluster
 
 import (
+	"context"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic/fake"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 )
 
@@ -23,14 +31,86 @@ func TestOwned(t *testing.T) {
 		o := &Object{State: &parent.State{Ref: parent.Ref{GroupVersionKind: shopDB, Namespace: "shop", Name: name, UID: "u"}, Parent: p}}
 		require.NoError(t, c.States.of(shopDB).informer.GetStore().Add(o))
 	}
+	owned := func(by parent.Ref) []parent.Ref { return c.owned(&parent.State{Ref: by}) }
 	one := func(name string) []parent.Ref {
 		return []parent.Ref{{GroupVersionKind: shopDB, Namespace: "shop", Name: name}}
 	}
-	if diff := cmp.Diff(one("mine"), c.owned(app)); diff != "" {
+	if diff := cmp.Diff(one("mine"), owned(app)); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
-	if diff := cmp.Diff(one("of-a-claim"), c.owned(claim)); diff != "" {
+	if diff := cmp.Diff(one("of-a-claim"), owned(claim)); diff != "" {
 		t.Errorf("of a Claim, which is referenced without its UID: -want, +got:\n%s", diff)
+	}
+}
+
+// TestManagedBelowInstance: an instance of a graph has below it what its labels and its ApplySet show, and is below a composite in turn,
+// where it is guarded (KR-13-34, KR-18-01).
+func TestManagedBelowInstance(t *testing.T) {
+	shop := schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "Shop"}
+	const set = "applyset-Ff_MDGH9n74jV8DO-Y-gXOZL2NbpR_aIP0HZv_x1640-v1"
+	object := func(gvk schema.GroupVersionKind, name string, meta map[string]any, spec map[string]any) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{Object: map[string]any{"metadata": meta, "spec": spec}}
+		o.SetGroupVersionKind(gvk)
+		o.SetNamespace("team")
+		o.SetName(name)
+		o.SetUID(types.UID(name + "-uid"))
+		return o
+	}
+	refers := func(gvk schema.GroupVersionKind, name string) map[string]any {
+		ref := map[string]any{"apiVersion": gvk.GroupVersion().String(), "kind": gvk.Kind, "name": name}
+		return map[string]any{"crossplane": map[string]any{"resourceRefs": []any{ref}}}
+	}
+	member := func() map[string]any {
+		return map[string]any{"labels": map[string]any{"kro.run/instance-id": "db-uid", "kro.run/instance-name": "db",
+			"kro.run/instance-namespace": "team", "kro.run/instance-group": shop.Group, "kro.run/instance-version": shop.Version,
+			"kro.run/instance-kind": shop.Kind, "applyset.kubernetes.io/part-of": set}}
+	}
+	for name, tc := range map[string]struct {
+		contains string
+		guarded  []string
+		want     []string
+	}{
+		"Contained": {contains: "App.shop.example.org", guarded: []string{"shop.example.org/*", "kro.run/*"}, want: []string{"below"}},
+		"Other":     {contains: "ConfigMap", guarded: []string{"shop.example.org/*", "kro.run/*"}},
+		"Unguarded": {contains: "App.shop.example.org", guarded: []string{"shop.example.org/*"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			instance := object(shop, "db", map[string]any{"labels": map[string]any{"applyset.kubernetes.io/id": set}, "annotations": map[string]any{
+				"applyset.kubernetes.io/tooling": "kro/v0.9.3", "applyset.kubernetes.io/contains-group-kinds": tc.contains}}, nil)
+			inner, mr := object(shopApp, "inner", member(), refers(shopDB, "below")), object(shopDB, "below", map[string]any{}, nil)
+			outer := object(shopApp, "outer", map[string]any{}, refers(shop, "db"))
+
+			c := covered(t)
+			shops := shop.GroupVersion().WithResource("shops")
+			c.Kinds.byGVK[shop] = Info{GVK: shop, GVR: shops, Storage: true, Namespaced: true, Kind: identity.Kind{Role: parent.RoleInstance}}
+			for _, gvk := range []schema.GroupVersionKind{shopApp, shopDB} {
+				i := c.Kinds.byGVK[gvk]
+				i.Namespaced, i.Kind.ManagementPolicies = true, gvk == shopDB
+				c.Kinds.byGVK[gvk] = i
+			}
+			c.Dynamic = fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+				shops: "ShopList", c.Kinds.byGVK[shopApp].GVR: "AppList", c.Kinds.byGVK[shopDB].GVR: "DbList"}, instance, inner, mr)
+			c.States = NewStates(c.Dynamic, c.Kinds)
+			c.WatchGuarded(nil, func(err error) { t.Log(err) })
+			c.configured(false, tc.guarded...)
+			c.sync()
+			require.NoError(t, c.States.of(shopApp).informer.GetStore().Add(c.States.sum(inner)))
+
+			mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{shopApp.GroupVersion()})
+			mapper.AddSpecific(shopApp, c.Kinds.byGVK[shopApp].GVR, c.Kinds.byGVK[shopApp].GVR, meta.RESTScopeNamespace)
+			c.Kinds.mapper = mapper
+			for of, managed := range map[string]func(context.Context, *parent.State) ([]*parent.State, error){
+				"watches": c.Managed, "reads": (&Direct{Cluster: c}).Managed,
+			} {
+				list, err := managed(t.Context(), c.States.sum(outer).State)
+				require.NoError(t, err, of)
+				var got []string
+				for _, m := range list {
+					got = append(got, m.Name)
+				}
+				require.Equal(t, tc.want, got, of)
+			}
+		})
 	}
 }
 

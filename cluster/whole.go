@@ -12,7 +12,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 )
 
-// wholes are what the deletions of composites and Claims delete, as read last. A composite has many managed resources, and the gate of each
+// wholes are what the deletions of composites, Claims and instances delete, as read last. A composite has many managed resources, and the gate of each
 // needs all of them.
 type wholes struct{ cache *utilcache.LRUExpireCache }
 
@@ -22,7 +22,7 @@ const (
 	wholeTTL = time.Minute
 )
 
-// wholeOf a version of a composite or Claim, since an approval is a change of it, with what is directly below: one that
+// wholeOf a version of a composite, Claim or instance, since an approval is a change of it, with what is directly below: one that
 // joins need not change it.
 type wholeOf struct {
 	uid     types.UID
@@ -42,7 +42,7 @@ func sumOf(refs []parent.Ref) (sum uint64) {
 
 func newWholes() *wholes { return &wholes{utilcache.NewLRUExpireCache(maxWholes)} }
 
-// whole is what the deletion of a composite or Claim deletes; false where it cannot be read, and no approval of it counts.
+// whole is what the deletion of a composite, Claim or instance deletes; false where it cannot be read, and no approval of it counts.
 func (c *Cluster) whole(ctx context.Context, root *parent.State) (identity.Whole, bool) {
 	key := wholeOf{root.UID, root.ResourceVersion, sumOf(c.Below(root))}
 	if w, ok := c.wholes.cache.Get(key); ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Whole is what the deletion of a composite or Claim deletes: the managed resources below it, each with its external
+// Whole is what the deletion of a composite, a Claim or an instance of a graph deletes: the managed resources below it, each with its external
 // resource (KR-13-64). The zero value has none.
 type Whole struct {
 	// Digest of the deletion. One more managed resource, or another external resource of one, makes another digest.
@@ -18,7 +18,7 @@ type Whole struct {
 	members map[string]string
 }
 
-// WholeOf returns the deletion of a composite or Claim with the managed resources below it.
+// WholeOf returns the deletion of a composite, a Claim or an instance with the managed resources below it.
 func WholeOf(root *parent.State, below []*parent.State) Whole {
 	w := Whole{members: make(map[string]string, len(below))}
 	list := make([]change.Change, 0, len(below))

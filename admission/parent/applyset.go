@@ -130,6 +130,29 @@ func contains(s *State, child Ref) bool {
 		(child.Namespace == "" || child.Namespace == s.Namespace || listed(s.Annotations[annotationNamespaces], child.Namespace))
 }
 
+// Membership is which objects an instance of a graph declares as its own.
+type Membership struct {
+	Kinds []schema.GroupKind
+	// Namespaces of those that are in one.
+	Namespaces []string
+	// Selector of their labels.
+	Selector string
+}
+
+// MembershipOf returns the Membership of an instance of a graph; the zero Membership of any other object.
+func MembershipOf(s *State) (m Membership) {
+	if s.Role != RoleInstance {
+		return m
+	}
+	comma := func(r rune) bool { return r == ',' }
+	for kind := range strings.FieldsFuncSeq(s.Annotations[annotationKinds], comma) {
+		m.Kinds = append(m.Kinds, schema.ParseGroupKind(kind))
+	}
+	m.Namespaces = strings.FieldsFunc(s.Namespace+","+s.Annotations[annotationNamespaces], comma)
+	m.Selector = labelInstanceUID + "=" + string(s.UID)
+	return m
+}
+
 // listed reports whether a comma-separated list has an item.
 func listed(list, item string) bool { return slices.Contains(strings.Split(list, ","), item) }
 

@@ -25,6 +25,10 @@ const (
 // Crossplane reports whether kinds of the role are Crossplane's.
 func (r Role) Crossplane() bool { return r != RoleNone && r != RoleInstance }
 
+// Composed reports whether an object of the role is composed of others, which are deleted with it: a composite, a Claim, or an instance
+// of a graph.
+func (r Role) Composed() bool { return r == RoleComposite || r == RoleClaim || r == RoleInstance }
+
 // Ref names an object. UID is empty where it is not known.
 type Ref struct {
 	schema.GroupVersionKind

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -47,7 +48,7 @@ type World interface {
 	// Namespace returns what is declared on a Namespace; zero where it does not exist. live reads past every cache.
 	Namespace(ctx context.Context, name string, live bool) (settings.Namespace, error)
 
-	// Managed returns the managed resources below a composite or Claim, read live.
+	// Managed returns the managed resources below a composite, a Claim or an instance of a graph, read live.
 	Managed(ctx context.Context, root *parent.State) ([]*parent.State, error)
 
 	// Below returns what is held of changes of an object's children, and of theirs: at most MaxBelow. The object is a parent.Family.
@@ -115,10 +116,17 @@ type Known struct {
 	Digests []change.Digest
 	// Requesters are the users whose requests of a deletion were refused (KR-14-62).
 	Requesters []string
+	// Stored: an open Drift has the differences. Otherwise they were refused, and a Drift may yet be written.
+	Stored bool
 }
 
 // Is reports whether anything is known.
 func (k Known) Is() bool { return len(k.Digests) > 0 || len(k.Requesters) > 0 }
+
+// Recorded reports whether an open Drift has a difference.
+func (k Known) Recorded(digest string) bool {
+	return k.Stored && digest != "" && slices.Contains(k.Digests, change.Digest(digest))
+}
 
 // Policies is where the policies of a cluster come from. An *allowance.Set is one
 // that never changes. Implementations are safe for concurrent use; each decision
