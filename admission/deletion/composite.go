@@ -15,7 +15,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// compositeDeletion decides about all managed resources below a composite or Claim
+// compositeDeletion decides about all managed resources below a composite, a Claim or an instance of a graph
 // (KR-08-12). One that enforces makes the decision one of mode enforce.
 func (ev *decider) compositeDeletion() (outcome.Verdict, Finding, error) {
 	root := parent.Sum(ev.Req.OldObject, ev.Kind.Role)

@@ -71,7 +71,7 @@ func Decide(ctx context.Context, f *facts.Facts, live bool, w *outcome.Warnings)
 	case f.Kind.ManagementPolicies:
 		v, d := ev.managedDeletion()
 		return v, d, nil
-	case f.Kind.Role == parent.RoleComposite, f.Kind.Role == parent.RoleClaim:
+	case f.Kind.Role.Composed():
 		return ev.compositeDeletion()
 	default:
 		what := external.Destroys(f.Req.OldObject.GroupVersionKind().GroupKind(), f.Req.OldObject.Object)
@@ -157,7 +157,7 @@ func (ev *decider) blockedDeletion(j judgement) (outcome.Verdict, Finding) {
 			r.Next = fmt.Sprintf("To delete the external resource with it, approve and try again: %s ; to leave it behind on purpose: %s",
 				r.Suggestion, orphanCommands(ev, j.blocked))
 		}
-		d.Report, d.Suggestion = deletionReport(ev.Facts, j), r.Suggestion
+		d.Report, d.Suggestion = deletionReport(ev, j), r.Suggestion
 		d.Report.Votes, d.Report.Lacks = votes, lacking
 	}
 	if j.mode == v1alpha1.ModeLog && !slices.ContainsFunc(j.blocked, gating.WithholdsDelete) {
@@ -210,7 +210,7 @@ func (ev *decider) settles(j judgement, m approval.Match, approved, voted bool, 
 // withWhole adds the id of the deletion of the holder with everything below it. That id also approves the deletion of
 // the object, where an open gate does not show it already.
 func withWhole(ev *decider, j *judgement) error {
-	if j.holder.UID == j.object.UID || !j.holder.Crossplane() || !j.set.Exact() {
+	if j.holder.UID == j.object.UID || !j.holder.Role.Composed() || !j.set.Exact() {
 		return nil
 	}
 	below, err := ev.World.Managed(ev.ctx, j.holder)

@@ -12,16 +12,26 @@ import (
 )
 
 // deletionReport returns the report of a deletion that would orphan or destroy an external resource.
-func deletionReport(f *facts.Facts, j judgement) *outcome.Report {
+func deletionReport(ev *decider, j judgement) *outcome.Report {
 	cause := "deletion"
-	if u := f.Req.User.Name; u != "" {
+	if u := ev.Req.User.Name; u != "" {
 		cause += " by " + u
 	}
-	report := destructionReport(f, j, cause)
-	if report.Repeat = carriesOut(f, j.holder); !f.Req.User.IsMachine() {
-		report.Requester = f.Req.User.Name
+	report := destructionReport(ev.Facts, j, cause)
+	if report.Repeat = carriesOut(ev.Facts, j.holder) || byInstance(ev); !ev.Req.User.IsMachine() {
+		report.Requester = ev.Req.User.Name
 	}
 	return report
+}
+
+// byInstance reports whether the DELETE comes from the controller of an instance of a graph that is being deleted, and contains the object.
+// kro tries that again later each time, and gives up in the end (v0.9.3, pkg/dynamiccontroller). A dropped node it tries every 3 seconds.
+func byInstance(ev *decider) bool {
+	if !ev.Member {
+		return false
+	}
+	p, err := readParent(ev)
+	return err == nil && p.Deleting() && actor.IsRecorded(ev.Facts, p.Ref, subject.ControllersOf(p.Annotations))
 }
 
 // destructionReport returns the report of a deletion with a cause, on the holder of the approvals.
