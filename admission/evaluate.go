@@ -166,7 +166,7 @@ func (ev *evaluation) decide() (Decision, error) {
 		return Decision{Mode: ev.Mode}, err
 	}
 	d := decisionOf(out.of, out.Verdict)
-	if d.Allowed && !ev.needsLiveRecheck(d) {
+	if d.Allowed && !d.Unchanged && !ev.needsLiveRecheck(d) {
 		d = editObject(out.of, out.Verdict, d)
 	}
 	d.Warnings = slices.Concat(out.of.ModeWarnings, out.warned, out.of.warnings)
@@ -179,7 +179,11 @@ func decideChange(ev *evaluation) (conclusion, error) {
 	if err != nil || v.Reason != "" {
 		return conclusion{of: ev, Verdict: v}, err
 	}
-	return decideHalves(ev)
+	out, err := decideHalves(ev)
+	if err != nil {
+		return conclusion{}, err
+	}
+	return putAllBack(out)
 }
 
 // decideBy returns the first verdict of some steps; the zero verdict if none decides.

@@ -56,7 +56,7 @@ func decideHalves(ev *evaluation) (conclusion, error) {
 	case len(parts.Held) == 0:
 		return decideWhole(ev, len(parts.Both) > 0)
 	case parts.Rest == 0:
-		return putBack(ev, parts.Held)
+		return putBack(ev)
 	}
 	return joinParts(ev, parts)
 }
@@ -138,22 +138,40 @@ func restHalf(ev *evaluation, f *facts.Facts) *evaluation {
 // parent carries out an intent. It restores the stored values: if the change were refused, the
 // controller would report a failure and never settle (KR-05-62). Once the parent has settled, the change
 // is refused as any other drift. The composition function leaves out what is refused.
-func putBack(ev *evaluation, held map[string]bool) (conclusion, error) {
+func putBack(ev *evaluation) (conclusion, error) {
 	whole := heldHalf(ev, nil)
 	out, err := decideWhole(whole, false)
 	out.warned = ev.warnings
 	if err != nil || out.Allowed || ev.Req.Actor != ActorUnknown || !ev.Separates() {
 		return out, err
 	}
-	withheld := withheld(whole, out.Verdict)
-	f, err := ev.Without(ev.ctx, func(path string) bool { return held[path] })
+	return keepStored(ev, out)
+}
+
+// putAllBack lets an update by kro pass that is refused as drift, with all that is stored: kro takes it for a success, and does not
+// repeat it (KR-18-06). The gate wakes kro once it may pass, by the Drift of it. What no Drift has stays refused, so that kro repeats it:
+// a rejection, what is frozen, and a difference until its Drift is recorded.
+func putAllBack(out conclusion) (conclusion, error) {
+	ev := out.of
+	refused := out.Reason == outcome.ReasonDrift || out.Reason == outcome.ReasonAllowanceMissing
+	if out.Allowed || !refused || ev.class.class != outcome.ClassDrift || !ev.PutsBack() || !ev.actor().Controller {
+		return out, nil
+	}
+	if digest := ev.class.digest; !ev.World.Known(digest.ID()).Recorded(digest.Whole()) {
+		return out, nil
+	}
+	return keepStored(ev, out)
+}
+
+// keepStored turns the refusal of an update into a write that changes nothing.
+func keepStored(ev *evaluation, refused conclusion) (conclusion, error) {
+	v := outcome.Allow(outcome.ClassNone, outcome.ReasonNoChange)
+	v.Withheld, v.Unchanged = withheld(refused.of, refused.Verdict), ev.PutsBack()
+	f, err := ev.Without(ev.ctx, func(string) bool { return true })
 	if err != nil {
 		return conclusion{}, err
 	}
-	rest := restHalf(ev, f)
-	v := outcome.Allow(outcome.ClassNone, outcome.ReasonNoChange)
-	v.Withheld = withheld
-	return conclusion{of: rest, Verdict: v, warned: slices.Concat(ev.warnings, whole.warnings)}, nil
+	return conclusion{of: restHalf(ev, f), Verdict: v, warned: slices.Concat(refused.warned, refused.of.warnings)}, nil
 }
 
 // joinParts combines the decisions about the two halves of a change (KR-05-56). Where the held half is
@@ -256,6 +274,9 @@ func withHeld(ev *evaluation, v outcome.Verdict, d Decision) Decision {
 	switch {
 	case d.Allowed && v.Withheld != nil:
 		d.Held, d.Rest = v.Withheld, ev.Req.Object
+		if d.Unchanged {
+			d.Rest = ev.Req.OldObject
+		}
 	case !ev.Options.Remember:
 	case v.Logged != nil:
 		d.Drift = v.Logged

@@ -51,7 +51,7 @@ func (m *model) resolve() {
 		if p != nil && p.UID != d.Spec.Parent.UID {
 			p = nil
 		}
-		why, err := settling.Resolved(d, p, m.now, func() (*parent.State, error) {
+		why, err := settling.Resolved(d, p, nil, m.now, func() (*parent.State, error) {
 			c := state(d.Spec.Child.Name)
 			if c != nil && d.Spec.Child.UID != "" && c.UID != d.Spec.Child.UID {
 				c = nil

@@ -21,7 +21,9 @@ type known struct {
 func (m *Memory) Known(id string) admission.Known {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return m.known[id].Known
+	k := m.known[id]
+	k.Stored = k.stored
+	return k.Known
 }
 
 // maxSameID bounds the digests that are known under one id: with two, it approves neither.

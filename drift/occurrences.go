@@ -19,9 +19,13 @@ type seen struct {
 	intent    int64
 	separated bool
 	lacks     string
+	// cause has the revision of the graph, after which what is not seen again is over (KR-18-06).
+	cause string
 }
 
-func (i Item) seen() seen { return seen{i.Report.Drift.Intent, i.Report.Separated, i.Report.Lacks} }
+func (i Item) seen() seen {
+	return seen{i.Report.Drift.Intent, i.Report.Separated, i.Report.Lacks, i.Report.Drift.Cause}
+}
 
 // due counts an occurrence and reports whether it is to be written.
 func (r *Reporter) due(key string, as seen) bool {

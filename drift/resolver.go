@@ -64,6 +64,8 @@ type Resolver struct {
 	// Function is what is known of changes that the composition function holds; nil where
 	// none are recorded.
 	Function *Function
+	// Graph returns the graph that defines a kind, as it is cached; nil for none.
+	Graph func(schema.GroupVersionKind) *parent.State
 
 	reads *rate.Limiter
 	// nextHeld is the composite that the next round begins to record with; empty for the first.
@@ -83,6 +85,7 @@ func AddResolver(mgr manager.Manager, c *cluster.Cluster, r *Reporter, m *Memory
 	author func(context.Context, v1alpha1.HopCause) (v1alpha1.HopCause, error), log logr.Logger) error {
 	resolver := &Resolver{
 		Client: mgr.GetClient(), Objects: c.States, Unguarded: c.Unguarded, Reporter: r, Log: log, Function: functionOf(c, author),
+		Graph: func(gvk schema.GroupVersionKind) *parent.State { return graphOf(c, gvk) },
 	}
 	restored, err := newRestorer(c.States, r, m, mgr.Elected(), log)
 	if err != nil {
@@ -90,6 +93,22 @@ func AddResolver(mgr manager.Manager, c *cluster.Cluster, r *Reporter, m *Memory
 	}
 	return errors.Join(mgr.Add(resolver), mgr.Add(restored), mgr.Add(&warmup{cache: mgr.GetCache(), memory: m, log: log}))
 }
+
+// graphOf a kind; nil where kro did not define it, and where the graph is not cached.
+func graphOf(c *cluster.Cluster, gvk schema.GroupVersionKind) *parent.State {
+	name := c.Kinds.Kind(gvk).Graph
+	if name == "" {
+		return nil
+	}
+	o := c.States.Cached(parent.Ref{GroupVersionKind: graphKind, Name: name})
+	if o == nil {
+		return nil
+	}
+	return o.State
+}
+
+// graphKind is the kind of graphs of kro.
+var graphKind = schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}
 
 // warmup fills the cache of Drifts on every replica, so that the next leader need not list them first,
 // and takes no more memory than before; and the Memory, which every replica decides with.
@@ -296,7 +315,11 @@ func (r *Resolver) resolve(ctx context.Context, d *v1alpha1.Drift) error {
 	if d.Status.Holder == v1alpha1.HolderFunction {
 		return r.resolveHeld(ctx, d, p)
 	}
-	why, err := settling.Resolved(d, p, clock.Now(), func() (*parent.State, error) { return r.state(ctx, identity.Ref(d.Spec.Child)) })
+	var graph *parent.State
+	if p != nil && r.Graph != nil {
+		graph = r.Graph(p.GroupVersionKind)
+	}
+	why, err := settling.Resolved(d, p, graph, clock.Now(), func() (*parent.State, error) { return r.state(ctx, identity.Ref(d.Spec.Child)) })
 	if err != nil {
 		return err
 	}

@@ -129,6 +129,7 @@ func (h *Handler) label(req *admission.Request) string {
 // decideOn the object that a review is about.
 func (h *Handler) decideOn(ctx context.Context, r *review.Review) (admission.Decision, error) {
 	req := r.Req
+	asStored := req.OldObject
 	if req.Subresource == admission.SubresourceScale {
 		gone, err := h.scaling(ctx, r)
 		if gone || err != nil {
@@ -150,6 +151,9 @@ func (h *Handler) decideOn(ctx context.Context, r *review.Review) (admission.Dec
 		req.OldObject = claimsKeys(h).TrustedIn(req.OldObject, req.Time) // KR-13-69
 	}
 	d, err := h.decide(ctx, evaluator, req)
+	if d.Unchanged { // what was filled in to decide is not stored
+		d.Rest = asStored
+	}
 	if !req.DryRun { // nothing is stored of that, and a seal may be
 		d.Annotations = claimsKeys(h).SealIn(cluster.Sealed(req.Ref()), d.Annotations)
 	}

@@ -33,6 +33,7 @@ func TestAuditAnnotations(t *testing.T) {
 	d := admission.Decision{
 		Class: outcome.ClassDrift, Mode: v1alpha1.ModeEnforce, Reason: outcome.ReasonDrift, Digest: "id", Phase: v1alpha1.PhaseInitialized,
 		Resolution: outcome.ResolutionRefused, Exception: &outcome.ExceptionUse{Policy: "policy"}, Trace: trace.Trace{{}},
+		Held: &admission.Decision{Digest: "held"},
 	}
 	if diff := cmp.Diff(slices.Sorted(slices.Values(documented)), slices.Sorted(maps.Keys(review.Audit(&admission.Request{}, d)))); diff != "" {
 		t.Errorf("docs/reasons.md (-), and the source (+):\n%s", diff)

@@ -86,7 +86,7 @@ func (c Claims) Use(content string, u Use) (claimed *v1alpha1.Claim, free bool) 
 	// Invoked again, the difference is another one where a later webhook has
 	// changed the object: the id in the hop identifies it. Once the write has landed, the
 	// child's version is another one, too.
-	same := *have.Child == u.Child && have.User == u.User && (have.Digest == u.Digest || u.Claim != "" && u.Claim == have.ID)
+	same := sameChild(have, u) && have.User == u.User && (have.Digest == u.Digest || u.Claim != "" && u.Claim == have.ID)
 	switch {
 	case !same:
 		return nil, false
@@ -94,6 +94,19 @@ func (c Claims) Use(content string, u Use) (claimed *v1alpha1.Claim, free bool) 
 		return nil, true
 	}
 	return have, true
+}
+
+// sameChild reports whether a claim is of the version of the child that a use is about. A kind without a generation has another
+// resourceVersion after each write of its metadata, also where the API server tries a request again because of one: there the trace is
+// compared that the child has, which each change of the desired state extends.
+func sameChild(have *v1alpha1.Claim, u Use) bool {
+	was, is := *have.Child, u.Child
+	_, trace, of := strings.Cut(was.Version, versionOfTrace)
+	_, now, hasTrace := strings.Cut(is.Version, versionOfTrace)
+	if of && hasTrace && have.Digest == u.Digest {
+		was.Version, is.Version = trace, now
+	}
+	return was == is
 }
 
 // Take returns the claims with an approval claimed for a use.
@@ -117,6 +130,9 @@ func (c Claims) Take(m Match, u Use, now time.Time) (Claims, v1alpha1.Claim) {
 
 // versionOfWrite begins the version of a child whose kind has no generation: its resourceVersion.
 const versionOfWrite = "rv"
+
+// versionOfTrace precedes the digest of its trace in that.
+const versionOfTrace = "-t"
 
 // useIDLength is the number of hex digits of the id of a use.
 const useIDLength = 12

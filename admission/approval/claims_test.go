@@ -78,6 +78,34 @@ func TestUseAgainWithAnotherDifference(t *testing.T) {
 	}
 }
 
+// The API server tries a request again where another write came first. Of a kind without a generation, that is another version of the
+// child by whatever was written: the claim of the first try is this use's, unless the trace shows a change of the desired state (KR-05-34).
+func TestUseAgainAfterAConflict(t *testing.T) {
+	e := entry(t, `[{"kind":"ConfigMap","name":"web","generation":7}]`)
+	first := use()
+	first.Child.Version = "rv10-taaa"
+	taken, _ := Claims{}.Take(Match{Entry: e}, first, now)
+	for reason, tc := range map[string]struct {
+		change func(*Use)
+		want   bool
+	}{
+		"another resourceVersion":         {change: func(*Use) {}, want: true},
+		"its write, or another, landed":   {change: func(u *Use) { u.Child.Version = "rv11-tbbb" }},
+		"another difference":              {change: func(u *Use) { u.Digest = "d2" }},
+		"another user":                    {change: func(u *Use) { u.User = "other" }},
+		"another object of that name":     {change: func(u *Use) { u.Child.UID = "other" }},
+		"a generation":                    {change: func(u *Use) { u.Child.Version = "g11" }},
+		"a version of an earlier release": {change: func(u *Use) { u.Child.Version = "rv11" }},
+	} {
+		u := use()
+		u.Child.Version = "rv11-taaa"
+		tc.change(&u)
+		if claimed, free := taken.Use(e.Content, u); (claimed != nil) != tc.want || free != tc.want {
+			t.Errorf("%s: claimed %v, free %t", reason, claimed, free)
+		}
+	}
+}
+
 func TestSetState(t *testing.T) {
 	e := entry(t, `[{"kind":"Deployment","name":"web","generation":7}]`)
 	taken, claim := Claims{}.Take(Match{Entry: e}, use(), now)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/request"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -23,10 +24,26 @@ func (f *Facts) MixedCauses() v1alpha1.MixedCauses {
 		return v1alpha1.MixedCausesRefuse
 	case f.Settings.MixedCauses != "":
 		return f.Settings.MixedCauses
-	case subject.IsComposedApply(f.Manager):
+	case subject.IsComposedApply(f.Manager), byKro(f):
 		return v1alpha1.MixedCausesHold
 	}
 	return v1alpha1.MixedCausesRefuse
+}
+
+// byKro reports whether the write is an apply by kro to a child whose stored labels name its instance.
+func byKro(f *Facts) bool {
+	if !f.Member || f.Manager != subject.ManagerApplySet || f.Req.Operation != request.Update {
+		return false
+	}
+	ref, ok := parent.Of(f.Req.OldObject, f.Kind.Role)
+	return ok && ref == f.ParentRef
+}
+
+// PutsBack reports whether an update that is refused as drift passes with all that is stored: by kro, which would repeat a refused pass
+// for ever, unless the policy refuses (KR-18-06).
+func (f *Facts) PutsBack() bool {
+	return f.Options.Separates && f.Req.Subresource == "" && f.Req.Actor == request.ActorUnknown &&
+		byKro(f) && f.MixedCauses() != v1alpha1.MixedCausesRefuse
 }
 
 // Separates reports whether the write can pass without what was held before. A change

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -71,18 +72,23 @@ func Ref(o v1alpha1.ObjectReference) parent.Ref {
 	return parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(o.APIVersion, o.Kind), Namespace: o.Namespace, Name: o.Name, UID: o.UID}
 }
 
-// Version returns the version of an object's desired state: its generation, or its resourceVersion if
+// Version returns the version of an object's desired state: its generation, or its resourceVersion and a digest of its trace if
 // its kind has no generation.
 func Version(o *unstructured.Unstructured) string {
-	return version(o.GetGeneration(), o.GetResourceVersion())
+	return version(o.GetGeneration(), o.GetResourceVersion(), Annotation(o, v1alpha1.AnnotationKeyTrace))
 }
 
 // VersionOf returns the version of the desired state of an object, by its summary.
-func VersionOf(s *parent.State) string { return version(s.Generation, s.ResourceVersion) }
+func VersionOf(s *parent.State) string {
+	return version(s.Generation, s.ResourceVersion, s.Annotations[v1alpha1.AnnotationKeyTrace])
+}
 
-func version(generation int64, resourceVersion string) string {
+func version(generation int64, resourceVersion, trace string) string {
 	if generation > 0 {
 		return "g" + strconv.FormatInt(generation, 10)
 	}
-	return "rv" + resourceVersion
+	return "rv" + resourceVersion + "-t" + annotation.Digest(trace, traceDigits)
 }
+
+// traceDigits is the number of hex digits of the digest of a trace in a version.
+const traceDigits = 12

@@ -105,6 +105,8 @@ type Decision struct {
 	// none. The edits of the object are those of Rest then, which is the object without that part.
 	Held *Decision
 	Rest *unstructured.Unstructured
+	// Unchanged: the write passes with all that is stored, metadata included, which is Rest (KR-18-06).
+	Unchanged bool
 	// Before: all that is refused was held before the last intent.
 	Before bool
 	// Drift that is refused or logged, to be remembered until it is approved or no longer wanted; nil for none, and

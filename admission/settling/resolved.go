@@ -7,15 +7,17 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // Resolved returns why a drift of a child is over, as a clause; "" while it is not. p
 // is nil for a parent that does not exist, and so is the result of child, which is
-// called only where neither the parent's claims nor its intent decide.
+// called only where neither the parent's claims nor its intent decide. graph is the one that defines the
+// kind of the parent; nil for none, and where it is not known.
 // External drifts are resolved by the gate, which sees the difference itself (KR-10-05).
-func Resolved(d *v1alpha1.Drift, p *parent.State, now time.Time, child func() (*parent.State, error)) (string, error) {
+func Resolved(d *v1alpha1.Drift, p, graph *parent.State, now time.Time, child func() (*parent.State, error)) (string, error) {
 	if p == nil {
 		return "the parent is gone", nil
 	}
@@ -38,14 +40,20 @@ func Resolved(d *v1alpha1.Drift, p *parent.State, now time.Time, child func() (*
 	if landed(d, c) {
 		return WhyApproved, nil
 	}
+	if p.Role == parent.RoleInstance && dropped(d, p, graph, now) {
+		return WhyWithdrawn, nil
+	}
 	if withdrawn(d, p, now) { // last: Crossplane is in sync after an approval, too
-		return "it is no longer attempted", nil
+		return WhyWithdrawn, nil
 	}
 	return "", nil
 }
 
 // WhyApproved is the resolution of a drift that an approval allowed.
 const WhyApproved = "it was approved"
+
+// WhyWithdrawn is the resolution of a drift that its controller attempts no longer.
+const WhyWithdrawn = "it is no longer attempted"
 
 // ApprovalOf returns the approval by which a drift is resolved: that in the trace of the child, else that which its use shows on an object
 // on which it may have been approved (KR-14-63). Each may be nil. It is nil where that is not known.
@@ -123,4 +131,29 @@ func withdrawn(d *v1alpha1.Drift, p *parent.State, now time.Time) bool {
 		return SettledAt(p, intent, -1) && now.Sub(d.Status.LastSeen.Time) > separatedFor
 	}
 	return c.LastTransitionTime.After(d.Status.LastSeen.Time)
+}
+
+// repeatedFor is how long what kro was refused is not seen before it counts as no longer wanted: kro repeats it every three seconds,
+// which is recorded once a minute.
+const repeatedFor = 2 * time.Minute
+
+// dropped reports whether kro attempts a difference of a child of an instance no longer. An update or creation that it was refused it
+// repeats until the instance is carried out. What was put back it attempts again when it carries out the next edit of the graph
+// (KR-18-06). An instance that is not carried out shows nothing: kro may not have come to the child.
+func dropped(d *v1alpha1.Drift, instance, graph *parent.State, now time.Time) bool {
+	seen := d.Status.LastSeen
+	byKro := subject.ControllersOf(instance.Annotations).Has(subject.User{Name: d.Spec.User}.ID()) && d.Spec.Operation != "DELETE"
+	intent, _ := trace.Intent(instance)
+	if seen == nil || !byKro || !instance.Converged || !SettledAt(instance, intent.Generation, -1) {
+		return false
+	}
+	if !d.Status.Separated {
+		return now.Sub(seen.Time) > repeatedFor
+	}
+	if graph == nil {
+		return false
+	}
+	edit, _ := trace.Intent(graph)
+	carriedOut := graph.Converged && graph.ReportedGeneration() >= edit.Generation
+	return edit.Timestamp.After(seen.Time) && carriedOut && now.Sub(edit.Timestamp.Time) > separatedFor
 }

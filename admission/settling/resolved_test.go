@@ -1,7 +1,9 @@
 package settling
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -42,6 +45,22 @@ func TestResolved(t *testing.T) {
 	held := func(intent int64, separated bool, ago time.Duration) status {
 		return status{LastSeen: at(-ago), Intent: intent, Separated: separated, Held: &v1alpha1.HeldDrift{Drift: map[string]string{"spec.x": "1"}}}
 	}
+	putBack := held(5, true, time.Hour)
+	graph := func(ago time.Duration, reported int) *parent.State {
+		o := fx.Object(fmt.Sprintf(`
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: shop, generation: 3}
+status: {state: Active, conditions: [{type: Ready, status: "True", observedGeneration: %d}]}`, reported))
+		hop := fx.Hop(o, 3, "anna@example.com")
+		hop.Timestamp = *at(ago)
+		return parent.Sum(fx.With(o, fx.Annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hop}.String())), parent.RoleNone)
+	}
+	kro := subject.User{Name: "system:serviceaccount:kro-system:kro"}
+	instance := func(state string, mods ...fx.Mod) *parent.State {
+		o := fx.With(fx.Composite(), append(mods, fx.Set(state, "status", "state"), fx.Controllers(kro))...)
+		return parent.Sum(o, parent.RoleInstance)
+	}
 	pending := fx.Annotate(v1alpha1.AnnotationKeyClaims, `[{"content":"c","state":"pending","digest":"id1","at":"2026-01-02T11:59:30Z"}]`)
 	settled := fx.Annotate(v1alpha1.AnnotationKeySettledGeneration, "8")
 	cases := map[string]struct {
@@ -49,6 +68,8 @@ func TestResolved(t *testing.T) {
 		op       string
 		status   status
 		p, child *parent.State
+		graph    *parent.State
+		user     string
 		want     string
 		asked    bool
 	}{
@@ -82,22 +103,41 @@ func TestResolved(t *testing.T) {
 		"NeverCreated": {reason: "as above", op: "CREATE", p: xr(synced), want: "it is no longer attempted", asked: true},
 		"ApprovedFor": {reason: "Crossplane composed everything since it was", op: "UPDATE", p: xr(synced), child: approved,
 			want: "it was approved", asked: true},
+		"Carried": {reason: "kro carried out all of it since it was refused", op: "CREATE", status: status{LastSeen: at(-3 * time.Minute)}, p: instance("ACTIVE"),
+			want: "it is no longer attempted", asked: true},
+		"Repeated": {reason: "it may be recorded a minute late", op: "CREATE", status: status{LastSeen: at(-90 * time.Second)}, p: instance("ACTIVE"), asked: true},
+		"Failing":  {reason: "kro repeats it", op: "CREATE", status: status{LastSeen: at(-time.Hour)}, p: instance("ERROR"), asked: true},
+		"OtherUser": {reason: "who is not kro does not repeat it", op: "UPDATE", user: "hans", status: status{LastSeen: at(-time.Hour)}, p: instance("ACTIVE"),
+			child: mr, asked: true},
+		"Pruned": {reason: "its state does not show that", op: "DELETE", status: status{LastSeen: at(-time.Hour)}, p: instance("ACTIVE"), child: mr, asked: true},
+		"Working": {reason: "kro may not have come to the child", op: "UPDATE", status: putBack, p: instance("ACTIVE", fx.Unsettled), child: mr,
+			graph: graph(-11*time.Minute, 3), asked: true},
+		"EditFails": {reason: "nor here", op: "UPDATE", status: putBack, p: instance("ERROR"), child: mr, graph: graph(-11*time.Minute, 3), asked: true},
+		"PutBack":   {reason: "kro knows nothing of it", op: "UPDATE", status: putBack, p: instance("ACTIVE"), child: mr, asked: true},
+		"Edited": {reason: "the next edit of the graph has it no longer", op: "UPDATE", status: putBack, p: instance("ACTIVE"), child: mr,
+			graph: graph(-11*time.Minute, 3), want: "it is no longer attempted", asked: true},
+		"EditedBefore": {reason: "it was seen since", op: "UPDATE", status: putBack, p: instance("ACTIVE"), child: mr, graph: graph(-2*time.Hour, 3), asked: true},
+		"EditedNow": {reason: "kro may take its time", op: "UPDATE", status: putBack, p: instance("ACTIVE"), child: mr,
+			graph: graph(-9*time.Minute, 3), asked: true},
+		"EditRejected": {reason: "kro did not carry it out", op: "UPDATE", status: putBack, p: instance("ACTIVE"), child: mr,
+			graph: graph(-11*time.Minute, 2), asked: true},
 		"DeletedSince": {reason: "as above", op: "DELETE", p: xr(synced), want: "the child was deleted", asked: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			asked := false
 			d := drift(tc.op)
+			d.Spec.User = cmp.Or(tc.user, kro.Name)
 			if tc.status.LastSeen != nil {
 				tc.status.Since = d.Status.Since
 				d.Status = tc.status
 			}
-			got, err := Resolved(d, tc.p, fx.Noon, func() (*parent.State, error) { asked = true; return tc.child, nil })
+			got, err := Resolved(d, tc.p, tc.graph, fx.Noon, func() (*parent.State, error) { asked = true; return tc.child, nil })
 			if got != tc.want || err != nil || asked != tc.asked {
 				t.Errorf("%s: want %q, got %q, %v; the child was read: %t", tc.reason, tc.want, got, err, asked)
 			}
 			away := errors.New("away")
-			if got, err := Resolved(d, tc.p, fx.Noon, func() (*parent.State, error) { return nil, away }); tc.asked && (got != "" || !errors.Is(err, away)) {
+			if got, err := Resolved(d, tc.p, tc.graph, fx.Noon, func() (*parent.State, error) { return nil, away }); tc.asked && (got != "" || !errors.Is(err, away)) {
 				t.Errorf("the child cannot be read: got %q, %v", got, err)
 			}
 		})

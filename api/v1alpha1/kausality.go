@@ -17,8 +17,8 @@ const (
 
 // MixedCauses is how a change of a child is decided of which a part was refused
 // before the last intent of its parent, and which has other changes that the intent
-// explains: Hold, Refuse or Admit. Where it is empty, that is Hold for an apply of a
-// composed resource by Crossplane, and Refuse for any other write.
+// explains: Hold, Refuse or Admit. Where it is empty, that is Hold for an apply by
+// Crossplane or kro, and Refuse for any other write.
 type MixedCauses string
 
 const (
@@ -121,7 +121,9 @@ type KausalitySpec struct {
 	// Hold keeps the values that are stored of what was refused and allows the rest,
 	// with a warning. Refuse refuses the whole write and names the fields to approve.
 	// Admit allows all of it, and the trace has both causes. Where absent, it is Hold
-	// for composed resources that Crossplane applies, and Refuse for other controllers.
+	// for what Crossplane and kro apply, and Refuse for other controllers. Of an edit
+	// of a graph of kro, Hold and Admit keep what is stored in each update that is not
+	// approved; Refuse refuses it, and kro repeats it every few seconds.
 	// +kubebuilder:validation:Enum=Hold;Refuse;Admit
 	// +optional
 	MixedCauses MixedCauses `json:"mixedCauses,omitempty"`
@@ -294,6 +296,8 @@ const (
 	KausalityWebhookConfigured = "WebhookConfigured"
 	// KausalityAnswering: a replica of the webhook runs, as its heartbeat shows.
 	KausalityAnswering = "Answering"
+	// KausalityGraphs: what kro's graphs define is guarded with the graphs; absent where the policy covers neither.
+	KausalityGraphs = "Graphs"
 )
 
 // Reasons of the conditions of a Kausality policy.
@@ -316,11 +320,18 @@ const (
 	KausalityReasonNoLease = "NoLease"
 	// KausalityReasonBeingRemoved: Kausality is being uninstalled.
 	KausalityReasonBeingRemoved = "BeingRemoved"
+	// KausalityReasonGuarded: Graphs is True.
+	KausalityReasonGuarded = "Guarded"
+	// KausalityReasonNotGuarded: graphs are guarded and what one of them defines is not, or the other way round.
+	KausalityReasonNotGuarded = "NotGuarded"
+	// KausalityReasonOtherRelease: another release of kro made the kind than those that Kausality knows.
+	KausalityReasonOtherRelease = "OtherRelease"
 )
 
 // KausalityStatus is the observed state of a policy.
 type KausalityStatus struct {
-	// Conditions are Ready, WebhookConfigured and Answering.
+	// Conditions are Ready, WebhookConfigured and Answering, and Graphs where the
+	// policy covers graphs of kro or what they define.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

@@ -52,10 +52,13 @@ func refusal(d admission.Decision) *metav1.Status {
 
 // Patches for the edits of a decision, in the order of their paths.
 func Patches(req *admission.Request, d admission.Decision) []jsonpatch.Operation {
+	if d.Unchanged {
+		return replaced(req.Object, d.Rest, func(string) bool { return true })
+	}
 	var out []jsonpatch.Operation
 	have := req.Object.GetAnnotations()
 	if d.Rest != nil {
-		out, have = kept(req.Object, d.Rest), d.Rest.GetAnnotations()
+		out, have = append(kept(req.Object, d.Rest), owned(req, d.Rest)...), d.Rest.GetAnnotations()
 	}
 	out = append(out, AnnotationPatches(have, d.Annotations)...)
 	if d.ManagementPolicies != nil {
@@ -69,19 +72,8 @@ func Patches(req *admission.Request, d admission.Decision) []jsonpatch.Operation
 
 // kept are the patches that put back what a change passes without (KR-05-62): the fields of the desired
 // state that differ, and the external name.
-func kept(object, rest *unstructured.Unstructured) (out []jsonpatch.Operation) {
-	keys := maps.Clone(object.Object)
-	maps.Copy(keys, rest.Object)
-	for _, k := range slices.Sorted(maps.Keys(keys)) {
-		if k == "metadata" || k == "status" || equality.Semantic.DeepEqual(object.Object[k], rest.Object[k]) {
-			continue
-		}
-		if v, ok := rest.Object[k]; ok {
-			out = append(out, jsonpatch.NewOperation("add", change.Pointer(k), v))
-		} else {
-			out = append(out, jsonpatch.NewOperation("remove", change.Pointer(k), nil))
-		}
-	}
+func kept(object, rest *unstructured.Unstructured) []jsonpatch.Operation {
+	out := replaced(object, rest, func(field string) bool { return field != "metadata" && field != "status" })
 	path := change.Pointer("metadata", "annotations", v1alpha1.AnnotationKeyExternalName)
 	was, had := object.GetAnnotations()[v1alpha1.AnnotationKeyExternalName]
 	is, has := rest.GetAnnotations()[v1alpha1.AnnotationKeyExternalName]
@@ -92,6 +84,23 @@ func kept(object, rest *unstructured.Unstructured) (out []jsonpatch.Operation) {
 		out = append(out, jsonpatch.NewOperation("add", path, is))
 	case had && !has:
 		out = append(out, jsonpatch.NewOperation("remove", path, nil))
+	}
+	return out
+}
+
+// replaced are the patches that replace those top-level fields of an object that differ.
+func replaced(object, by *unstructured.Unstructured, field func(string) bool) (out []jsonpatch.Operation) {
+	fields := maps.Clone(object.Object)
+	maps.Copy(fields, by.Object)
+	for _, k := range slices.Sorted(maps.Keys(fields)) {
+		if !field(k) || equality.Semantic.DeepEqual(object.Object[k], by.Object[k]) {
+			continue
+		}
+		if v, ok := by.Object[k]; ok {
+			out = append(out, jsonpatch.NewOperation("add", change.Pointer(k), v))
+		} else {
+			out = append(out, jsonpatch.NewOperation("remove", change.Pointer(k), nil))
+		}
 	}
 	return out
 }
@@ -112,6 +121,9 @@ func Audit(req *admission.Request, d admission.Decision) map[string]string {
 	put("drift-resolution", d.Resolution)
 	if d.Exception != nil {
 		put("policy", d.Exception.Policy)
+	}
+	if d.Held != nil {
+		put("held", d.Held.Digest.ID())
 	}
 	if d.Class != outcome.ClassNone {
 		out["drift"] = "false"
