@@ -101,7 +101,7 @@ func (c *Controller) Setup() (err error) {
 	c.Cluster.Kinds.OnChange(c.watchPolicies)
 	c.Cluster.States.OnChange(c.changed)
 	c.Cluster.Policies.OnChange(c.policiesChanged)
-	c.Cluster.Scope.OnRemoval(c.recheckAll)
+	c.Cluster.Scope.OnRemoval(func() { removed(c) })
 	if c.Rules != nil {
 		c.Rules.OnChange(c.rulesChanged)
 	}
@@ -153,6 +153,14 @@ func (c *Controller) resume(ctx context.Context) {
 	c.noteFreezes()
 	c.noteWindows()
 	if err := c.wakeRefused(ctx, ""); err != nil {
+		c.Log.Error(err, "cannot wake what was refused")
+	}
+}
+
+// removed is called when Kausality is about to be removed: nothing is refused any more.
+func removed(c *Controller) {
+	c.recheckAll()
+	if err := c.wakeRefused(context.Background(), ""); err != nil { // from a cache: it does not block
 		c.Log.Error(err, "cannot wake what was refused")
 	}
 }

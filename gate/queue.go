@@ -48,6 +48,15 @@ func (q *queue) add(ref parent.Ref) {
 	}
 }
 
+// addAfter adds an object later.
+func (q *queue) addAfter(ref parent.Ref, d time.Duration) {
+	select {
+	case <-q.started:
+		q.to.AddAfter(withoutUID(ref), d)
+	default:
+	}
+}
+
 // awaitStart reports whether the controller started before the context ended.
 func (q *queue) awaitStart(ctx context.Context) bool {
 	select {

@@ -9,11 +9,13 @@ import (
 	"sync"
 	"time"
 
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -21,7 +23,7 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 )
 
-// Crossplane does not retry an apply that was refused with 422 (KR-05-24). What
+// Crossplane does not retry an apply that was refused with 422 (KR-05-24), nor kro one that was put back (KR-18-06). What
 // allows the change later and is not written on the composite itself has to wake
 // it: the mode of a Namespace, a policy, a window that begins (KR-08-20).
 
@@ -32,6 +34,8 @@ const (
 	// before it and are recorded after it. It is also the age up to which the last
 	// refusal of a composite counts that does not report it yet.
 	recent = time.Minute
+	// wakeAgainAfter is the time by which all replicas have seen what changed.
+	wakeAgainAfter = 15 * time.Second
 	// clockSkew between webhook and gate that is tolerated.
 	clockSkew = 2 * time.Second
 )
@@ -98,9 +102,18 @@ func (c *Controller) wakeRefused(ctx context.Context, namespace string) error {
 		d := &list.Items[i]
 		if needsWake(d) && (namespace == "" || d.Spec.Child.Namespace == namespace || d.Spec.Parent.Namespace == namespace) {
 			c.wakeQueue.add(identity.Ref(d.Spec.Parent))
+			wakeAgain(c, d)
 		}
 	}
 	return nil
+}
+
+// wakeAgain wakes kro once more after a while, which does not come back by itself: a replica of the webhook may have decided before it saw
+// what changed.
+func wakeAgain(c *Controller, d *v1alpha1.Drift) {
+	if ref := identity.Ref(d.Spec.Parent); d.Status.Separated && c.Cluster.Kinds.Kind(ref.GroupVersionKind).Role == parent.RoleInstance {
+		c.wakeQueue.addAfter(ref, wakeAgainAfter)
+	}
 }
 
 // needsWake reports whether a Drift is of a refusal that its controller may not
@@ -110,13 +123,24 @@ func needsWake(d *v1alpha1.Drift) bool {
 		(d.Spec.Relation != v1alpha1.RelationExternal || d.Status.RepeatFor != "")
 }
 
-// recordedLate wakes the composite of a refusal that was made before a change that
+// recordedLate wakes the parent of a refusal that was made before a change that
 // may have allowed it, and is recorded only now.
 func (c *Controller) recordedLate(d *v1alpha1.Drift) {
-	if c.wakesHere() && needsWake(d) && d.Status.LastSeen != nil &&
-		c.relaxed.since(d.Status.LastSeen.Time, "", d.Spec.Child.Namespace, d.Spec.Parent.Namespace) {
+	if !c.wakesHere() || !needsWake(d) || d.Status.LastSeen == nil {
+		return
+	}
+	if c.relaxed.since(d.Status.LastSeen.Time, "", d.Spec.Child.Namespace, d.Spec.Parent.Namespace) || decidedOn(c, d) {
 		c.wakeQueue.add(identity.Ref(d.Spec.Parent))
 	}
+}
+
+// decidedOn reports whether the instance above what was put back has decisions, which may have come before the Drift.
+func decidedOn(c *Controller, d *v1alpha1.Drift) bool {
+	if !d.Status.Separated {
+		return false
+	}
+	o := c.Cluster.States.Cached(identity.Ref(d.Spec.Parent))
+	return o != nil && o.Role == parent.RoleInstance && hasDecisions(o)
 }
 
 // reconcileWakeup wakes one composite. Given a policy, which changed or whose
@@ -184,16 +208,53 @@ func (c *Controller) wake(ctx context.Context, ref parent.Ref) error {
 	if err != nil {
 		return fmt.Errorf("cannot read %s: %w", identity.Describe(ref), err)
 	}
+	if o.Role == parent.RoleInstance {
+		return c.wakeByChildren(ctx, o)
+	}
 	if _, thawed := c.thaws.waiting.LoadAndDelete(withoutUID(ref)); !thawed {
 		if needed, err := c.sleeps(ctx, o); err != nil || !needed {
 			return err
 		}
 	}
+	return c.touch(ctx, o.State.Ref)
+}
+
+// wakeByChildren wakes kro by a write to a child of an instance that has an open Drift of an update: kro took what was put back for a
+// success, and ignores updates of the instance that are no new generation (KR-18-06). One write is enough, since kro reconciles the
+// whole instance. Creations and deletions it repeats by itself.
+func (c *Controller) wakeByChildren(ctx context.Context, o *cluster.Object) error {
+	list := &v1alpha1.DriftList{}
+	if err := c.Drifts.List(ctx, list); err != nil {
+		return fmt.Errorf("cannot list drifts: %w", err)
+	}
+	claimed := map[string]bool{}
+	for _, claim := range approval.ParseClaims(o.Annotations[v1alpha1.AnnotationKeyClaims]) {
+		claimed[claim.Digest] = claim.State == v1alpha1.ClaimPending // the write that used it may be under way
+	}
+	var failed error
+	for i := range list.Items {
+		d := &list.Items[i]
+		if !needsWake(d) || d.Spec.Operation != "UPDATE" || claimed[d.Spec.ID] || withoutUID(identity.Ref(d.Spec.Parent)) != withoutUID(o.State.Ref) {
+			continue
+		}
+		err := c.touch(ctx, identity.Ref(d.Spec.Child))
+		switch {
+		case err == nil:
+			return nil
+		case !kerrors.IsNotFound(err) && !kerrors.IsForbidden(err) && !kerrors.IsInvalid(err): // another child may do
+			failed = errors.Join(failed, fmt.Errorf("cannot wake kro by %s: %w", identity.Describe(identity.Ref(d.Spec.Child)), err))
+		}
+	}
+	return failed
+}
+
+// touch an object by an annotation that changes, which its controller sees.
+func (c *Controller) touch(ctx context.Context, ref parent.Ref) error {
 	if err := c.wakeRate.Wait(ctx); err != nil {
 		return err
 	}
 	at := clock.Now().UTC().Format(time.RFC3339Nano)
-	err = c.Cluster.States.Apply(ctx, o.State.Ref, cluster.Patch{
+	err := c.Cluster.States.Apply(ctx, ref, cluster.Patch{
 		Manager: v1alpha1.ManagerGate, Annotations: map[string]*string{v1alpha1.AnnotationKeyReconcileRequestedAt: &at},
 	})
 	if err == nil {

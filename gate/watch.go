@@ -41,6 +41,7 @@ func (c *Controller) changed(old, new *cluster.Object) {
 		c.admitted(old, new)
 	}
 	c.freezeChanged(old, new)
+	c.instanceChanged(old, new)
 	if new == nil {
 		c.remaining.forget(old.State.Ref)
 		c.shadows.note(old.State.Ref, 0)
@@ -60,6 +61,16 @@ func (c *Controller) changed(old, new *cluster.Object) {
 		if old != nil && len(new.Children) == 0 && hasDecisions(old) && !hasDecisions(new) {
 			c.recheck(func(mr *cluster.Object) bool { return mr.Parent.UID == new.State.UID })
 		}
+	}
+}
+
+// instanceChanged wakes kro when what is decided about the children of an instance changes: an update of its annotations does not.
+func (c *Controller) instanceChanged(old, new *cluster.Object) {
+	if new == nil || new.Role != parent.RoleInstance || !c.wakesHere() {
+		return
+	}
+	if old == nil && hasDecisions(new) || old != nil && !sameDecisions(old, new) {
+		c.wakeQueue.add(new.State.Ref)
 	}
 }
 
@@ -169,19 +180,27 @@ func (c *Controller) watchDrifts(ctx context.Context, mgr manager.Manager) error
 		return fmt.Errorf("cannot watch drifts: %w", err)
 	}
 	_, err = i.AddEventHandler(cluster.Handler("gate drifts", cache.ResourceEventHandlerFuncs{
-		AddFunc: c.drifted, DeleteFunc: c.undrifted, UpdateFunc: func(was, o any) {
+		AddFunc: func(o any) { appeared(c, o) }, DeleteFunc: c.undrifted, UpdateFunc: func(was, o any) {
 			c.drifted(o)
 			old, _ := was.(*v1alpha1.Drift)
 			d, ok := o.(*v1alpha1.Drift)
 			if ok && d.Status.Phase == v1alpha1.DriftResolved {
 				c.undrifted(was)
 			}
-			if ok && old != nil && old.Status.Phase != v1alpha1.DriftDetected {
+			if ok && old != nil && (old.Status.Phase != v1alpha1.DriftDetected || !old.Status.Separated && d.Status.Separated) {
 				c.recordedLate(d)
 			}
 		},
 	}))
 	return err
+}
+
+// appeared is called for each Drift that is new to the watch.
+func appeared(c *Controller, o any) {
+	c.drifted(o)
+	if d, ok := o.(*v1alpha1.Drift); ok && d.Status.Phase == v1alpha1.DriftDetected && d.Status.Separated {
+		c.recordedLate(d)
+	}
 }
 
 // drifted is called for each Drift. That of a composite is repeated by way of its
