@@ -65,6 +65,8 @@ func newHarness(t *testing.T, failing func(verb string, o client.Object) error, 
 	for _, add := range addToScheme {
 		require.NoError(t, add(scheme))
 	}
+	scheme.AddKnownTypeWithName(crdKind, &metav1.PartialObjectMetadata{})
+	scheme.AddKnownTypeWithName(crdKind.GroupVersion().WithKind(crdKind.Kind+"List"), &metav1.PartialObjectMetadataList{})
 	h := &harness{}
 	write := func(verb string, o client.Object) error {
 		h.writes++

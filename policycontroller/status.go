@@ -77,6 +77,10 @@ func (c *Controller) report(ctx context.Context, list *v1alpha1.KausalityList, s
 	if err != nil {
 		return err
 	}
+	kinds, err := graphKinds(ctx, c.Cached)
+	if err != nil {
+		return err
+	}
 	c.countMasked(ctx, offered, set.Scopes(), out.retained)
 	policies.Reset()
 	for i := range list.Items {
@@ -86,6 +90,12 @@ func (c *Controller) report(ctx context.Context, list *v1alpha1.KausalityList, s
 		next.Status.MaskedCRDs = c.maskedCRDs(k.Name, set)
 		outage(next, set, out)
 		c.conditions(next, faults[k.Name], out)
+		if graphs, is := graphsOf(k.Name, set, kinds); is {
+			graphs.ObservedGeneration = k.Generation
+			meta.SetStatusCondition(&next.Status.Conditions, graphs)
+		} else {
+			meta.RemoveStatusCondition(&next.Status.Conditions, v1alpha1.KausalityGraphs)
+		}
 		ready := meta.IsStatusConditionTrue(next.Status.Conditions, v1alpha1.KausalityReady)
 		policies.WithLabelValues(k.Name, fmt.Sprint(ready)).Set(1)
 		if equality.Semantic.DeepEqual(k.Status, next.Status) {
