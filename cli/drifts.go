@@ -186,6 +186,9 @@ func (f driftFinder) about(cmd *cobra.Command, args []string, o *changeOptions) 
 	}
 	var list []v1alpha1.Drift
 	for _, t := range targets {
+		if inspect.IsGraph(t.Unstructured) {
+			return nil, errGraph(t)
+		}
 		all, err := i.About(cmd.Context(), t.Unstructured)
 		if err != nil {
 			return nil, err
@@ -210,6 +213,12 @@ func (f driftFinder) about(cmd *cobra.Command, args []string, o *changeOptions) 
 			channel.Plural(len(targets), "object"))
 	}
 	return list, nil
+}
+
+// errGraph refuses a decision about a graph: its instances hold what is decided about its revisions.
+func errGraph(t target) error {
+	return fmt.Errorf("%s is a graph, and decisions are about its instances: kubectl kausality pending %s lists what waits because of it, with the commands "+
+		"that approve it", t.describe(), t.arg())
 }
 
 // byID finds a Drift, or what the function holds. Where there is only a resolved
@@ -290,6 +299,10 @@ func (f driftFinder) everyOpen(cmd *cobra.Command, args []string, o *driftFilter
 	t, err := f.object(cmd, args)
 	if err != nil {
 		return nil, s, err
+	}
+	if inspect.IsGraph(t.Unstructured) {
+		list, err = inspect.ByGraph(cmd.Context(), client, t.Unstructured)
+		return list, scope{where: "because of " + t.describe(), args: " -A"}, err
 	}
 	i, err := f.inspector(cmd.Context())
 	if err != nil {

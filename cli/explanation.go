@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/gating"
@@ -22,6 +24,9 @@ func (v view) explanation(e *inspect.Explanation) *node {
 	title := v.bold(channel.Describe(e.Object))
 	if r := roles[e.Role]; r != "" {
 		title += ", " + r
+	}
+	if e.Graph != nil {
+		title += ", graph"
 	}
 	top := &node{text: title}
 	for _, u := range e.Unread {
@@ -52,6 +57,7 @@ func (v view) explanation(e *inspect.Explanation) *node {
 	if e.Own != nil {
 		v.parent(top.add("As a parent of others:"), e.Own)
 	}
+	graph(v, top, e)
 	if e.Gate != nil {
 		v.gate(top, e.Gate)
 	}
@@ -157,6 +163,9 @@ func (v view) parent(n *node, p *inspect.Parent) {
 	n.addf("phase: %s", p.Phase)
 	if p.Revision != "" {
 		n.addf("composition revision: %s", p.Revision)
+	}
+	if c := p.GraphRevision; c != nil {
+		n.addf("graph revision: %s%s", c.Name, channel.AuthorOf(*c))
 	}
 	if f := p.Frozen; f != nil {
 		with := ""
@@ -291,6 +300,24 @@ func (v view) drifts(top *node, e *inspect.Explanation) {
 		d := &resolved[0]
 		top.addf("Last resolved drift: %s, %s; %s", d.Name, channel.Summary(d), d.Status.Resolution+approval.ByText(d.Status.Approval))
 	}
+}
+
+// graph as the cause of changes of its instances' children, as a node; nothing for another object.
+func graph(v view, top *node, e *inspect.Explanation) {
+	if e.Graph == nil {
+		return
+	}
+	n := top.add("Graph: kro carries out its changes for all instances at once; on those that have settled they are drift")
+	for _, g := range channel.ByCause(e.Graph.Drifts) {
+		card := channel.CardOf(g, func(*v1alpha1.Drift) channel.Ruling { return channel.Ruling{} }, " -A")
+		n.add(v.bold("Waiting for approval: ")+card.Counts, card.Causes...)
+	}
+	if len(e.Graph.Drifts) == 0 {
+		n.add("nothing waits for approval because of it")
+		return
+	}
+	n.addf("to list them, with the commands that approve them: kubectl kausality pending %s",
+		slashed(schema.FromAPIVersionAndKind(e.Object.APIVersion, e.Object.Kind), e.Object.Name))
 }
 
 // refused reports whether the change of the controller would be.

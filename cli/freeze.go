@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -98,9 +100,13 @@ func (c *freezeCommand) run(cmd *cobra.Command, args []string) error {
 	return writer{c.session, &c.writeOptions}.decide(cmd.Context(), d)
 }
 
-// mayHaveChildren refuses managed resources: they have no children in the
+// mayHaveChildren refuses graphs, whose instances are no children of theirs, and managed resources: they have no children in the
 // cluster that a freeze could be about.
 func (c *freezeCommand) mayHaveChildren(ctx context.Context, i *inspect.Inspector, t target) error {
+	if inspect.IsGraph(t.Unstructured) {
+		return fmt.Errorf("%s is a graph: a freeze of it would have no effect on its instances; freeze those: kubectl kausality freeze %s --all -A -m TEXT",
+			t.describe(), instancesOf(t.Unstructured))
+	}
 	if err := i.Direct.Learn(ctx, t.GroupVersionKind()); err != nil {
 		return err
 	}
@@ -115,6 +121,13 @@ func (c *freezeCommand) mayHaveChildren(ctx context.Context, i *inspect.Inspecto
 		}
 	}
 	return fmt.Errorf("%s is a managed resource without children: a freeze would have no effect%s", t.describe(), hint)
+}
+
+// instancesOf a graph, as a TYPE.
+func instancesOf(graph *unstructured.Unstructured) string {
+	kind, _, _ := unstructured.NestedString(graph.Object, "spec", "schema", "kind") // kro validates it
+	group, _, _ := unstructured.NestedString(graph.Object, "spec", "schema", "group")
+	return shellWord(strings.ToLower(kind) + "." + cmp.Or(group, "kro.run"))
 }
 
 // unfreezeCommand removes freezes.

@@ -252,7 +252,7 @@ func (c *pendingCommand) printGroup(g *channel.Group, s scope) error {
 	if _, err := fmt.Fprintf(c.Out, "  To approve: %s\n", card.Approve); err != nil || g.Objects() <= suggestRollout {
 		return err
 	}
-	if _, err := causeOf(g.Drifts[0]); err != nil {
+	if _, err := causeOf(g.Drifts[0], s.args); err != nil {
 		return nil //nolint:nilerr // A Rollout cannot select them.
 	}
 	where := strings.Replace(s.args, " -A", " --cluster", 1)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -99,6 +100,10 @@ func (c *previewCommand) previewer(ctx context.Context, file string) (*preview.P
 		read = func(string) ([]byte, error) { return io.ReadAll(c.In) }
 	}
 	raw, err := read(file)
+	if errors.Is(err, fs.ErrNotExist) && strings.Contains(file, "/") && !strings.Contains(filepath.Base(file), ".") {
+		err = fmt.Errorf("%w; preview takes the file of a Composition. What would happen to a change of an object: "+
+			"kubectl kausality explain %s --patch PATCH", err, shellWord(file))
+	}
 	if err != nil {
 		return nil, usageError{fmt.Errorf("cannot read the Composition: %w", err)}
 	}

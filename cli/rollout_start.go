@@ -83,8 +83,8 @@ func (c *rolloutStartCommand) spec() (*v1alpha1.RolloutSpec, error) {
 	return s, nil
 }
 
-// causeOf the pending changes with a key.
-func causeOf(d *v1alpha1.Drift) (v1alpha1.RolloutCause, error) {
+// causeOf the pending changes with a key. args are the arguments that select them, with a space before each.
+func causeOf(d *v1alpha1.Drift, args string) (v1alpha1.RolloutCause, error) {
 	if channel.IsExternalDrift(d) {
 		return v1alpha1.RolloutCause{External: true}, nil
 	}
@@ -95,6 +95,10 @@ func causeOf(d *v1alpha1.Drift) (v1alpha1.RolloutCause, error) {
 	}
 	for _, one := range d.Spec.Causes {
 		f := fields[one.Kind]
+		if one.Kind == v1alpha1.CauseGraph {
+			return out, fmt.Errorf("a Rollout cannot select changes by a revision of a graph; to let them pass in steps, approve those of one object, and "+
+				"then of more: kubectl kausality approve%s --cause %s --limit 1", args, channel.CauseKey(d))
+		}
 		if f == nil || *f != "" {
 			return out, errors.New("these changes have several causes of one kind, by which a Rollout cannot select them; approve them by " +
 				"kubectl kausality approve --cause")
@@ -123,7 +127,7 @@ func (c *rolloutStartCommand) run(cmd *cobra.Command, args []string) error {
 	if len(list) == 0 {
 		return fmt.Errorf("nothing waits for approval %s", s.where)
 	}
-	if spec.Cause, err = causeOf(&list[0]); err != nil {
+	if spec.Cause, err = causeOf(&list[0], s.args); err != nil {
 		return err
 	}
 	ns := ""

@@ -37,9 +37,15 @@ func (i *Inspector) descendants(ctx context.Context, p *parent.State, depth int)
 	if depth == maxGenerations {
 		return nil, nil
 	}
-	for n, ref := range p.Children {
+	children, unread := p.Children, []Descendant(nil)
+	if p.Role == parent.RoleInstance {
+		if children, unread, err = members(ctx, i, p); err != nil {
+			return nil, err
+		}
+	}
+	for n, ref := range children {
 		if n == maxDescendants {
-			out[n-1].More = len(p.Children) - n
+			out[n-1].More = len(children) - n
 			break
 		}
 		d := Descendant{Object: identity.ObjectReference(ref, 0, "")}
@@ -62,7 +68,7 @@ func (i *Inspector) descendants(ctx context.Context, p *parent.State, depth int)
 		}
 		out = append(out, d)
 	}
-	return out, nil
+	return append(out, unread...), nil
 }
 
 // child of a parent, with the role of its kind.

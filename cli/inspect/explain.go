@@ -19,13 +19,12 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cluster"
-	"github.com/kausality-io/function-kausality/webhook/builds"
 )
 
 // Explanation of an object: what would happen to a change of it now, and why.
 type Explanation struct {
 	Object v1alpha1.ObjectReference `json:"object"`
-	// Role in Crossplane: Composite, Managed, Claim or empty.
+	// Role in Crossplane or kro: Composite, Managed, Claim, Instance or empty.
 	Role parent.Role `json:"role,omitempty"`
 	// Guarded: the webhook sees its changes; otherwise Unguarded is why not, as a
 	// clause.
@@ -47,6 +46,8 @@ type Explanation struct {
 	// Own is the object as the cause of changes of its children; nil where it is
 	// not known to be a parent.
 	Own *Parent `json:"own,omitempty"`
+	// Graph is what a graph of kro has caused; nil for other objects.
+	Graph *Graph `json:"graph,omitempty"`
 	// Gate of a managed resource; nil for other kinds.
 	Gate *Gate `json:"gate,omitempty"`
 	// Drifts about the object or its children, open ones first, newest first.
@@ -62,6 +63,12 @@ type Explanation struct {
 	Undecided string `json:"undecided,omitempty"`
 	// Unread are sentences about what else could not be read.
 	Unread []string `json:"unread,omitempty"`
+}
+
+// Graph is what a graph of kro has caused.
+type Graph struct {
+	// Drifts that are open, in all namespaces: they are about children of its instances.
+	Drifts []v1alpha1.Drift `json:"drifts"`
 }
 
 // Outage is what happens to a change while the webhook does not answer.
@@ -120,12 +127,21 @@ func (i *Inspector) Explain(ctx context.Context, o, patched *unstructured.Unstru
 	if e.Absent, err = i.absent(ctx, obj.State); e.unread(&err) != nil {
 		return nil, err
 	}
+	if IsGraph(o) {
+		drifts, err := ByGraph(ctx, i.Direct.Dynamic, o)
+		if err == nil {
+			e.Graph = &Graph{Drifts: drifts}
+		}
+		if e.unread(&err) != nil {
+			return nil, err
+		}
+	}
 	if why == nil {
 		if e.Gate, err = i.gate(ctx, obj, e.Mode.Mode); e.unread(&err) != nil {
 			return nil, err
 		}
 	}
-	e.Unread = append(e.Unread, i.Direct.Unread()...)
+	e.Unread = append(append(e.Unread, i.noted...), i.Direct.Unread()...)
 	return e, i.Direct.Failed()
 }
 
@@ -189,7 +205,7 @@ func (i *Inspector) absent(ctx context.Context, s *parent.State) (string, error)
 	if !ok || s.Role != parent.RoleComposite || s.CompositionRevision == "" {
 		return "", nil
 	}
-	runs, err := builds.New(i.Direct.Dynamic).Runs(ctx, s.CompositionRevision)
+	runs, err := i.builds.Runs(ctx, s.CompositionRevision)
 	if err != nil || runs {
 		return "", err
 	}
@@ -224,6 +240,7 @@ func (i *Inspector) family(ctx context.Context, e *Explanation, obj *cluster.Obj
 		p, err := i.world.Parent(ctx, ref, true)
 		switch {
 		case err == nil && !parent.Linked(p, obj.Ref, obj.Member), obj.Member && errors.Is(err, admission.ErrNotFound): // it has none by that
+		case err == nil && obj.Member && !i.Direct.Reviews(ctx, p): // nor by the labels of kro (KR-18-01)
 		case errors.Is(err, admission.ErrNotFound):
 			e.Parent = &Parent{Object: identity.ObjectReference(ref, 0, ""), Missing: true}
 		case err != nil:
@@ -253,5 +270,5 @@ func isParent(s *parent.State) bool {
 			return true
 		}
 	}
-	return s.Role == parent.RoleComposite || s.Role == parent.RoleClaim
+	return s.Role == parent.RoleComposite || s.Role == parent.RoleClaim || s.Role == parent.RoleInstance
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
+	"github.com/kausality-io/function-kausality/webhook/builds"
 )
 
 // Options of an Inspector.
@@ -53,8 +54,11 @@ type Inspector struct {
 	world  *world
 	mapper meta.RESTMapper
 
-	mu  sync.Mutex
-	set *allowance.Set // once the policies were read
+	builds *builds.Builds
+
+	mu    sync.Mutex
+	set   *allowance.Set // once the policies were read
+	noted []string       // errors of what the user may not read, and no decision depends on
 }
 
 // New Inspector for a connection. It reads the user and which resources are
@@ -71,7 +75,7 @@ func New(ctx context.Context, config *rest.Config, o Options) (*Inspector, error
 	if o.Deadline == 0 {
 		o.Deadline = gating.DefaultDeadline
 	}
-	i := &Inspector{Direct: d, options: o, modeFrom: "--default-mode", mapper: o.Mapper}
+	i := &Inspector{Direct: d, options: o, modeFrom: "--default-mode", mapper: o.Mapper, builds: builds.New(d.Dynamic)}
 	i.world = &world{direct: d, settled: map[parent.Ref]int64{}}
 	if i.User, err = Self(ctx, d.Kubernetes); err != nil {
 		return nil, err

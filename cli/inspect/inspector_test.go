@@ -26,12 +26,14 @@ import (
 
 // served resources of the stored API server.
 var served = map[string][]metav1.APIResource{
-	"v1":                      {{Name: "namespaces", Kind: "Namespace"}},
+	"v1":                      {{Name: "namespaces", Kind: "Namespace"}, {Name: "configmaps", Kind: "ConfigMap", Namespaced: true}},
 	"apiextensions.k8s.io/v1": {{Name: "customresourcedefinitions", Kind: "CustomResourceDefinition"}},
 	"example.org/v1":          {{Name: "shops", Kind: "Shop", Namespaced: true, Categories: []string{"composite"}}},
 	"cloud.example.org/v1":    {{Name: "databases", Kind: "Database", Namespaced: true, Categories: []string{"managed"}}},
 	"kausality.io/v1alpha1": {{Name: "drifts", Kind: "Drift", Namespaced: true}, {Name: "kausalities", Kind: "Kausality"},
 		{Name: "approvalrules", Kind: "ApprovalRule"}},
+	"kro.run/v1alpha1":                {{Name: "resourcegraphdefinitions", Kind: "ResourceGraphDefinition"}, {Name: "shops", Kind: "Shop", Namespaced: true}},
+	"internal.kro.run/v1alpha1":       {{Name: "graphrevisions", Kind: "GraphRevision"}},
 	"pkg.crossplane.io/v1":            {{Name: "functionrevisions", Kind: "FunctionRevision"}},
 	"admissionregistration.k8s.io/v1": {{Name: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration"}},
 }
@@ -177,9 +179,12 @@ func inspectorOf(t *testing.T, f func(s *storedServer)) (*Inspector, *storedServ
 	}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
-	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{{Version: "v1"}})
 	mapper.Add(schema.GroupVersionKind{Group: "cloud.example.org", Version: "v1", Kind: "Database"}, meta.RESTScopeNamespace)
 	mapper.Add(schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "Shop"}, meta.RESTScopeNamespace)
+	mapper.Add(schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "Shop"}, meta.RESTScopeNamespace)
+	mapper.Add(graphKind, meta.RESTScopeRoot)
+	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, meta.RESTScopeNamespace)
 	now := func() time.Time { return time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC) }
 	i, err := New(t.Context(), &rest.Config{Host: server.URL, QPS: -1}, Options{Mapper: mapper, Now: now})
 	require.NoError(t, err)

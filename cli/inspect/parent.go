@@ -31,8 +31,10 @@ type Parent struct {
 	// Unsettled is why it has not settled, as a clause.
 	Unsettled string `json:"unsettled,omitempty"`
 	// Revision of the Composition in use.
-	Revision string           `json:"compositionRevision,omitempty"`
-	Frozen   *v1alpha1.Freeze `json:"frozen,omitempty"`
+	Revision string `json:"compositionRevision,omitempty"`
+	// GraphRevision that kro carries out for an instance of a graph, with its author; nil for other parents, and where it is unknown.
+	GraphRevision *v1alpha1.HopCause `json:"graphRevision,omitempty"`
+	Frozen        *v1alpha1.Freeze   `json:"frozen,omitempty"`
 	// FrozenWith is what has the freeze, as "Namespace NAME" or "Kausality policy NAME"; empty for the parent itself.
 	FrozenWith string               `json:"frozenWith,omitempty"`
 	Snoozed    *v1alpha1.Snooze     `json:"snoozed,omitempty"`
@@ -70,6 +72,11 @@ func (i *Inspector) parent(ctx context.Context, s *parent.State) (*Parent, error
 	if err := i.freeze(ctx, s, p); err != nil {
 		return nil, err
 	}
+	graph, err := question{world: i.world, inspector: i, ctx: ctx}.revision(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	p.GraphRevision = graph
 	initialized, err := i.Direct.Initialized(ctx, s.GroupKind())
 	if err != nil && !kerrors.IsForbidden(err) { // then the policies are named as unread
 		return nil, err

@@ -7,7 +7,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
 // Composition to preview.
@@ -28,6 +31,14 @@ func Parse(raw []byte) (*Composition, error) {
 	o := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(raw, &o.Object); err != nil {
 		return nil, fmt.Errorf("it is no YAML: %s", strings.Join(strings.Fields(err.Error()), " "))
+	}
+	if inspect.IsGraph(o) {
+		name := o.GetName()
+		if len(validation.IsDNS1123Subdomain(name)) > 0 {
+			name = "NAME"
+		}
+		return nil, errors.New("it is a graph of kro, and preview renders Compositions alone. To see what an edit of a graph changes, apply it: in mode " +
+			"enforce it is held on each instance that has settled, and listed by: kubectl kausality pending resourcegraphdefinition/" + name)
 	}
 	if o.GetKind() != "Composition" || o.GroupVersionKind().Group != "apiextensions.crossplane.io" || o.GetName() == "" {
 		return nil, errors.New("it is no Composition: kind must be Composition of apiextensions.crossplane.io, with a name")

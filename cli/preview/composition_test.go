@@ -53,6 +53,21 @@ func TestParse(t *testing.T) {
 			in:     strings.Replace(pipeline, "apiextensions.crossplane.io", "music.org", 1),
 			err:    "it is no Composition",
 		},
+		"Graph": {
+			reason: "kro has no program that renders one",
+			in:     "apiVersion: kro.run/v1alpha1\nkind: ResourceGraphDefinition\nmetadata: {name: shop}\n",
+			err:    "it is a graph of kro, and preview renders Compositions alone. To see what an edit of a graph changes, apply it",
+		},
+		"GraphPending": {
+			reason: "the command that lists it",
+			in:     "apiVersion: kro.run/v1alpha1\nkind: ResourceGraphDefinition\nmetadata: {name: shop}\n",
+			err:    "kubectl kausality pending resourcegraphdefinition/shop",
+		},
+		"GraphName": {
+			reason: "no name that a shell interprets is in a command",
+			in:     "apiVersion: kro.run/v1alpha1\nkind: ResourceGraphDefinition\nmetadata: {name: \"a;b\"}\n",
+			err:    "kubectl kausality pending resourcegraphdefinition/NAME",
+		},
 		"NoComposite": {
 			reason: "of what?",
 			in:     "apiVersion: apiextensions.crossplane.io/v1\nkind: Composition\nmetadata: {name: c}\nspec: {}\n",
