@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -87,6 +88,7 @@ var functions = map[string]function{
 	"hash":          {1, 1, func(_ *play, _ context.Context, args []string) (any, error) { return userHash(args[0]), nil }},
 	"kind":          {1, 1, func(p *play, _ context.Context, args []string) (any, error) { return p.kind(args[0]) }},
 	"composed":      {1, 1, func(p *play, _ context.Context, args []string) (any, error) { return p.composedManager(args[0]) }},
+	"applyset":      {1, 1, func(p *play, _ context.Context, args []string) (any, error) { return p.applySet(args[0]) }},
 	"uid": {1, 1, func(p *play, ctx context.Context, args []string) (any, error) {
 		return p.field(ctx, args[0], "metadata.uid")
 	}},
@@ -195,6 +197,16 @@ func (p *play) composedManager(ref string) (string, error) {
 	}
 	sum := sha256.Sum256([]byte(name + gvk.GroupKind().String()))
 	return "apiextensions.crossplane.io/composed/" + hex.EncodeToString(sum[:]), nil
+}
+
+// applySet is the id of the ApplySet of an object (KEP-3659, KR-18-01).
+func (p *play) applySet(ref string) (string, error) {
+	gvk, name, err := p.gvk(ref)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256([]byte(name + "." + p.namespace + "." + gvk.Kind + "." + gvk.Group))
+	return "applyset-" + base64.RawURLEncoding.EncodeToString(sum[:]) + "-v1", nil
 }
 
 // kind that a short name stands for.
