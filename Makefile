@@ -74,6 +74,10 @@ help: ## List the targets
 demo: $(DEMO) ## Play the story on a real control plane; KEEP=1 leaves a playground running, DIR=… the logs
 	@exec $(DEMO) $(if $(KEEP),--keep --dir=$(or $(DIR),$(PLAYGROUND)),$(if $(DIR),--dir=$(DIR)))
 
+.PHONY: demo-kro
+demo-kro: $(DEMO) ## Play the story of a graph of kro, in a minute; DIR=… keeps the logs
+	@exec $(DEMO) --kro $(if $(DIR),--dir=$(DIR))
+
 .PHONY: demo-stop
 demo-stop: $(DEMO) ## Stop the playground that make demo KEEP=1 left running; DIR=… if that had one
 	@exec $(DEMO) --stop --dir=$(or $(DIR),$(PLAYGROUND))
@@ -301,6 +305,10 @@ random: $(SUMMARY) $(GOTESTSUM) ## Random interleavings of all actors around the
 .PHONY: model
 model: $(SUMMARY) $(GOTESTSUM) ## The same on a model; SEEDS=100000
 	@$(SUMMARY) test --gotestsum $(GOTESTSUM) --packages ./admission -- -trimpath -count 1 -timeout 6h -run '^TestModel$$' -args -model.seeds=$(or $(SEEDS),100000)
+
+.PHONY: kro
+kro: $(SUMMARY) $(GOTESTSUM) ## Graphs of kro, with the real kro: all tests, and what 100 instances cost
+	@$(CAMPAIGN) --packages ./kro/... -- -trimpath -count 1 -timeout 1h
 
 .PHONY: years
 years: $(SUMMARY) $(GOTESTSUM) ## Rotate certificates as often as five years do, under load (6 minutes); YEARS=5

@@ -19,11 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
+	"github.com/kausality-io/function-kausality/test/kro/graphs"
 )
-
-var drifts = schema.GroupVersionResource{Group: "kausality.io", Version: "v1alpha1", Resource: "drifts"}
 
 // TestHeld plays the life of an instance: it is created and traced to its user, settles, and follows its user's change. An edit of the
 // graph is held, for each of its children, until it is approved (KR-18-01, KR-18-02, KR-18-03).
@@ -87,7 +85,7 @@ func TestHeld(t *testing.T) {
 // graphCause asserts that the cause of a Drift is the newest revision of the graph, by anna (KR-18-05).
 func graphCause(t *testing.T, d *unstructured.Unstructured) {
 	t.Helper()
-	o, err := as(t, anna).Resource(graphs).Get(t.Context(), "shop", metav1.GetOptions{})
+	o, err := as(t, anna).Resource(graphs.Graphs).Get(t.Context(), "shop", metav1.GetOptions{})
 	require.NoError(t, err)
 	n, _, _ := unstructured.NestedInt64(o.Object, "status", "lastIssuedRevision")
 	text, _, _ := unstructured.NestedString(d.Object, "spec", "cause")
@@ -137,45 +135,17 @@ func TestLabels(t *testing.T) {
 	assert.Equal(t, []string{"ConfigMap hans@example.com"}, hops(t, made.Object))
 }
 
-// edit the graph of all tests as anna: the tier of the ConfigMap, and whether the Service is dropped.
+// edit the graph of most tests as anna: the tier of the ConfigMap, none where it is empty, and whether the Service is dropped.
 func edit(t *testing.T, tier string, drop bool) {
 	t.Helper()
-	ctx := context.WithoutCancel(t.Context()) // it is called after the test
-	c := as(t, anna).Resource(graphs)
-	o, err := c.Get(ctx, "shop", metav1.GetOptions{})
-	require.NoError(t, err)
-	var want unstructured.Unstructured
-	require.NoError(t, decode(graph, &want))
-	resources, _, _ := unstructured.NestedSlice(want.Object, "spec", "resources")
-	require.NoError(t, unstructured.SetNestedField(resources[0].(map[string]any), tier, "template", "data", "tier"))
-	if drop {
-		resources = resources[:1]
+	text := strings.Replace(graph, "tier: silver", "tier: "+tier, 1)
+	if tier == "" {
+		text = strings.Replace(graph, "tier: silver", "", 1)
 	}
-	require.NoError(t, unstructured.SetNestedSlice(o.Object, resources, "spec", "resources"))
-	o, err = c.Update(ctx, o, metav1.UpdateOptions{})
-	require.NoError(t, err)
-	carriedOut(ctx, t, o.GetGeneration())
-}
-
-// carriedOut waits until kro carries out a generation of the graph of all tests.
-func carriedOut(ctx context.Context, t *testing.T, generation int64) {
-	t.Helper()
-	require.NoError(t, controlplane.Eventually(ctx, "kro to carry the graph out", 30*time.Second, func(ctx context.Context) error {
-		o, err := as(t, anna).Resource(graphs).Get(ctx, "shop", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if err := state(o, "Active"); err != nil {
-			return err
-		}
-		conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-		for _, e := range conditions {
-			if c, _ := e.(map[string]any); c["status"] != "True" || c["observedGeneration"] != generation {
-				return fmt.Errorf("%v", c)
-			}
-		}
-		return nil
-	}))
+	if drop {
+		text, _, _ = strings.Cut(text, "  - id: service")
+	}
+	require.NoError(t, the.Write(context.WithoutCancel(t.Context()), []byte(text))) // it is called after the test
 }
 
 // drift returns the open Drift of a kind of child in a namespace, about an operation.
@@ -183,7 +153,7 @@ func drift(t *testing.T, ns, kind, operation string) *unstructured.Unstructured 
 	t.Helper()
 	var found *unstructured.Unstructured
 	wait.For(t, "a Drift of "+operation+" of "+kind, 30*time.Second, func(ctx context.Context) error {
-		list, err := as(t, hans).Resource(drifts).Namespace(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+		list, err := as(t, hans).Resource(graphs.Drifts).Namespace(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}

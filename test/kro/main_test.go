@@ -6,8 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,26 +18,30 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
-	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
+	"github.com/kausality-io/function-kausality/test/kro/graphs"
 )
 
-// Users: anna writes graphs, hans an instance.
 const (
-	anna = "anna@example.com"
-	hans = "hans@example.com"
+	anna = graphs.Anna
+	hans = graphs.Hans
 )
 
 var (
 	namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	services   = schema.GroupVersionResource{Version: "v1", Resource: "services"}
-	graphs     = schema.GroupVersionResource{Group: "kro.run", Version: "v1alpha1", Resource: "resourcegraphdefinitions"}
+	configMaps = graphs.ConfigMaps
+	services   = graphs.Services
+	branches   = schema.GroupVersionResource{Group: "kro.run", Version: "v1alpha1", Resource: "branches"}
 	farms      = schema.GroupVersionResource{Group: "kro.run", Version: "v1alpha1", Resource: "farms"}
-	shops      = schema.GroupVersionResource{Group: "kro.run", Version: "v1alpha1", Resource: "shops"}
+	herds      = schema.GroupVersionResource{Group: "kro.run", Version: "v1alpha1", Resource: "herds"}
+	shops      = graphs.Shops
 )
 
-var the *controlplane.ControlPlane
+var (
+	the *graphs.Env
+	// graph of most tests: with a ConfigMap, which has the message of its instance and a tier, and a Service.
+	graph string
+)
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -48,109 +50,18 @@ func TestMain(m *testing.M) {
 
 // bootShared boots what all tests share.
 func bootShared(ctx context.Context) (stop func(), err error) {
-	the, err = controlplane.Start(ctx, controlplane.Options{Out: os.Stderr, Dir: os.Getenv("KAUSALITY_INTEGRATION_DIR"), Kro: true})
-	if the == nil {
-		return nil, err
+	the, err = graphs.Start(ctx, graphs.Options{
+		Dir: os.Getenv("KAUSALITY_INTEGRATION_DIR"), Out: os.Stderr, Also: []string{"branches.kro.run", "farms.kro.run", "herds.kro.run"},
+	})
+	if err != nil {
+		return the.Stop, err
 	}
-	if err == nil {
-		err = errors.Join(installGraph(ctx, "shop", graph), installGraph(ctx, "farm", farm))
-	}
-	if err == nil {
-		err = installKausality(ctx)
+	raw, err := graphs.Example("graph.yaml")
+	graph = string(raw)
+	for _, text := range []string{graph, branch, farm, herd} {
+		err = errors.Join(err, the.Write(ctx, []byte(text)))
 	}
 	return the.Stop, err
-}
-
-// graph is one with two children: a ConfigMap with the message of its instance, and a Service.
-const graph = `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: shop}
-spec:
-  schema:
-    apiVersion: v1alpha1
-    kind: Shop
-    spec: {message: string}
-  resources:
-  - id: config
-    template:
-      apiVersion: v1
-      kind: ConfigMap
-      metadata: {name: "${schema.metadata.name}"}
-      data: {message: "${schema.spec.message}", tier: silver}
-  - id: service
-    template:
-      apiVersion: v1
-      kind: Service
-      metadata: {name: "${schema.metadata.name}"}
-      spec: {ports: [{port: 80, protocol: TCP, targetPort: 8080}], selector: {app: "${schema.metadata.name}"}}
-`
-
-// installGraph applies a graph, and waits until kro serves its kind.
-func installGraph(ctx context.Context, name, text string) error {
-	if err := the.Apply(ctx, []byte(text)); err != nil {
-		return err
-	}
-	c, err := dynamic.NewForConfig(the.ConfigAsMaster(anna))
-	if err != nil {
-		return err
-	}
-	return controlplane.Eventually(ctx, "graph "+name+" to be active", 30*time.Second, func(ctx context.Context) error {
-		o, err := c.Resource(graphs).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		return state(o, "Active")
-	})
-}
-
-// guarded are the resources of the tests' policy.
-const guarded = "shops.kro.run,farms.kro.run,resourcegraphdefinitions.kro.run,configmaps,services"
-
-// installKausality installs the webhook, which enforces.
-func installKausality(ctx context.Context) error {
-	built, err := parts.Ensure(ctx, os.Stderr, "", parts.Kausality)
-	if err != nil {
-		return err
-	}
-	certs := filepath.Join(the.Dir(), "webhook-certs")
-	if err := the.CA().ServingCert(certs); err != nil {
-		return err
-	}
-	ports := [2]int{}
-	for i := range ports {
-		if ports[i], err = controlplane.FreePort(); err != nil {
-			return err
-		}
-	}
-	out, err := exec.CommandContext(ctx, built[parts.Kausality], "manifests", fmt.Sprintf("--webhook-url=https://127.0.0.1:%d", ports[0]),
-		"--ca-file="+filepath.Join(certs, "ca.crt"), "--resources="+guarded, "--default-mode=enforce").Output()
-	if err != nil {
-		return fmt.Errorf("cannot run kausality manifests: %w", err)
-	}
-	if err := the.Apply(ctx, out); err != nil {
-		return err
-	}
-	kubeconfig, err := the.ServiceAccountKubeconfig(ctx, "kausality-system", "kausality-webhook")
-	if err != nil {
-		return err
-	}
-	if _, err := the.Run(ctx, "kausality-webhook", exec.Command(built[parts.Kausality], "webhook", "--kubeconfig="+kubeconfig, "--default-mode=enforce",
-		fmt.Sprintf("--bind-address=127.0.0.1:%d", ports[0]), fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", ports[1]),
-		"--cert-dir="+certs)); err != nil {
-		return err
-	}
-	return controlplane.Eventually(ctx, "the webhook to be ready", 60*time.Second, func(ctx context.Context) error {
-		return controlplane.Answers(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz", ports[1]))
-	})
-}
-
-// state returns an error unless an object of kro is in a state.
-func state(o *unstructured.Unstructured, want string) error {
-	if is, _, _ := unstructured.NestedString(o.Object, "status", "state"); is != want {
-		return fmt.Errorf("%s is %q: %v", o.GetName(), is, o.Object["status"])
-	}
-	return nil
 }
 
 // as is a client that is a user; its field manager is the last part of its name.
@@ -194,7 +105,7 @@ func active(t *testing.T, ns string) *unstructured.Unstructured {
 		if o, err = as(t, hans).Resource(shops).Namespace(ns).Get(ctx, "db", metav1.GetOptions{}); err != nil {
 			return err
 		}
-		if err := state(o, "ACTIVE"); err != nil {
+		if err := graphs.State(o, "ACTIVE"); err != nil {
 			return err
 		}
 		conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")

@@ -62,8 +62,9 @@ var (
 		"as in 0/3"}
 	noTerraform = exemption{"Terraform is not built here; TestRealTerraform runs it where it is installed", "gate/systems/plan_test.go",
 		`tf.run("show", "-json", "tfplan")`}
-	byTofu = exemption{"it builds OpenTofu; the test is the one that the command names", "gate/systems/plan_test.go", `"tofu": os.Getenv("KAUSALITY_TOFU")`}
-	cleans = exemption{"it removes the programs that the tests run", "Makefile", "@rm -rf $(OUT) $(if $(PARTS),$(BIN),"}
+	byTofu  = exemption{"it builds OpenTofu; the test is the one that the command names", "gate/systems/plan_test.go", `"tofu": os.Getenv("KAUSALITY_TOFU")`}
+	ofGraph = exemption{"test/kro types it with the real kro", "test/kro/plugin_test.go", `p.run("pending", "resourcegraphdefinition/shop")`}
+	cleans  = exemption{"it removes the programs that the tests run", "Makefile", "@rm -rf $(OUT) $(if $(PARTS),$(BIN),"}
 )
 
 // takes minutes: a target of the Makefile.
@@ -221,6 +222,7 @@ var pages = []followed{
 			with: []string{"database/orders-da6cb79af0ff", "xdatabase/orders"}, prints: "If you change it"},
 		{command: "kubectl kausality pending -A"},
 		{command: "kubectl get drifts -A"},
+		{command: "kubectl kausality pending resourcegraphdefinition/shop", not: ofGraph},
 		{command: `kubectl kausality freeze xdatabases -l team=shop -m "incident 4712"`, before: team,
 			with: []string{"freeze ", "freeze --dry-run "}, code: 1, prints: "left out: it is frozen already by hans (incident); unfreeze it first, or give --overwrite",
 			reads: func(t *testing.T, _ *shell, out string) {

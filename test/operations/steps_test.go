@@ -139,7 +139,14 @@ var synopses = map[string][]exemption{
 	},
 	"docs/records.md": {{"no command, but the form of a sink", "cmd/kausality/advertised_test.go", `"record-sink": {"cloudevents=`}},
 	"docs/try.md":     {{"typed whole in a playground", "test/playground/try_test.go", `filepath.Join(root, "docs", "try.md")`}},
-	"docs/gitops.md":  {{"pending -A", "test/kubectl/plugin_test.go", `the.pipe(t, "pending", "-A")`}},
+	"docs/kro.md": {
+		{"pending", "test/kro/graphs/chapters.go", `"kubectl kausality pending -n "+namespace`},
+		{"explain", "test/kro/plugin_test.go", `p.run("explain", "configmap/db")`},
+		{"approve ID", "test/kubectl/plugin_test.go", `the.terminal(t, "", "approve", id, "--wait")`},
+		{"pending of a graph", "test/kro/plugin_test.go", `p.run("pending", "resourcegraphdefinition/shop")`},
+		{"approve a cause", "test/kubectl/plugin_test.go", `"approve", "-A", "--cause", revision`},
+	},
+	"docs/gitops.md": {{"pending -A", "test/kubectl/plugin_test.go", `the.pipe(t, "pending", "-A")`}},
 }
 
 // contains reports whether a file of the repository has a text, whatever the white space between its words.

@@ -18,16 +18,18 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 	"github.com/kausality-io/function-kausality/test/e2e/story"
+	"github.com/kausality-io/function-kausality/test/kro/graphs"
 	"github.com/kausality-io/function-kausality/test/playground"
 )
 
 func main() {
 	keep := flag.Bool("keep", false, "leave a playground running in the end")
+	kro := flag.Bool("kro", false, "play the story of a graph of kro")
 	stop := flag.Bool("stop", false, "stop the playground of --dir")
 	dir := flag.String("dir", "", "work in this directory and leave the logs there")
 	flag.Parse()
 	ctx, done := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	err := run(ctx, *keep, *stop, *dir)
+	err := run(ctx, *keep, *stop, *kro, *dir)
 	done()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo: "+err.Error())
@@ -35,12 +37,22 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, keep, stop bool, dir string) error {
+func run(ctx context.Context, keep, stop, kro bool, dir string) error {
 	if stop {
 		return end(ctx, dir)
 	}
-	if err := announce(keep); err != nil {
+	needed := story.Parts()
+	if kro {
+		needed = graphs.Parts()
+	}
+	if keep {
+		needed = append(needed, playground.Parts()...)
+	}
+	if err := announce(needed); err != nil {
 		return err
+	}
+	if kro {
+		return playKro(ctx, dir)
 	}
 	if err := play(ctx, dir); err != nil || !keep {
 		return err
@@ -70,8 +82,24 @@ func play(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
+	return playAll(ctx, e, story.Chapters, began)
+}
+
+// playKro plays the story of a graph of kro.
+func playKro(ctx context.Context, dir string) error {
+	began := time.Now()
+	e, err := graphs.Start(ctx, graphs.Options{Dir: dir, Out: os.Stdout})
+	defer e.Stop()
+	if err != nil {
+		return err
+	}
+	return playAll(ctx, nil, e.Chapters(), began)
+}
+
+// playAll plays chapters, and reports whether all of it went as it should.
+func playAll(ctx context.Context, e *story.Env, chapters []story.Chapter, began time.Time) error {
 	t := &story.Teller{Out: os.Stdout, Color: term.IsTerminal(int(os.Stdout.Fd()))}
-	if err := story.Play(ctx, e, t, story.Chapters); err != nil {
+	if err := story.Play(ctx, e, t, chapters); err != nil {
 		return fmt.Errorf("%w; run it again with DIR=… to keep the logs", err)
 	}
 	fmt.Printf("\nEverything went as it should, in %.0fs.\n", time.Since(began).Seconds())
@@ -94,11 +122,7 @@ func stay(ctx context.Context, dir string) error {
 }
 
 // announce what a cold start costs, before it is spent.
-func announce(keep bool) error {
-	needed := story.Parts()
-	if keep {
-		needed = append(needed, playground.Parts()...)
-	}
+func announce(needed []string) error {
 	missing, err := parts.Missing("", needed...)
 	if err != nil {
 		return err

@@ -76,9 +76,9 @@ func driftLines(d *unstructured.Unstructured) string {
 	return b.String()
 }
 
-// unwritten asserts that the provider observed a resource several times, and wrote
+// Unwritten asserts that the provider observed a resource several times, and wrote
 // nothing.
-func (e *Env) unwritten(ctx context.Context, since int64, name string, looks int) error {
+func (e *Env) Unwritten(ctx context.Context, since int64, name string, looks int) error {
 	if err := until(ctx, fmt.Sprintf("%d observations of the provider", looks), func(ctx context.Context) error {
 		have, err := e.Cloud.Reads(ctx, since, name)
 		if err != nil {
@@ -104,7 +104,7 @@ func (e *Env) unwritten(ctx context.Context, since int64, name string, looks int
 // quiet asserts that the provider observed a database, wrote nothing, and that the
 // database has a size.
 func (e *Env) quiet(ctx context.Context, since int64, name string, size int64) error {
-	if err := e.unwritten(ctx, since, name, 3); err != nil {
+	if err := e.Unwritten(ctx, since, name, 3); err != nil {
 		return err
 	}
 	db, err := e.Cloud.Get(ctx, name)

@@ -41,6 +41,8 @@ type Options struct {
 	WithoutObjects bool
 	// ProviderKubernetes is the part that is started as provider-kubernetes; parts.ProviderKubernetes where empty.
 	ProviderKubernetes string
+	// Kro starts the controller of kro.
+	Kro bool
 	// Resources are guarded beside those of the story.
 	Resources []string
 	// ProviderArgs are further arguments of the test provider.
@@ -117,7 +119,7 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 		e.Bins[o.ProviderKubernetes] = other[o.ProviderKubernetes]
 	}
 	e.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{
-		Dir: o.Dir, Out: o.Out, Crossplane: true, AuditLog: true, CrossplaneArgs: crossplaneArgs(o),
+		Dir: o.Dir, Out: o.Out, Crossplane: true, Kro: o.Kro, AuditLog: true, CrossplaneArgs: crossplaneArgs(o),
 	})
 	if err != nil {
 		return e, err

@@ -220,7 +220,7 @@ func (e *Env) follows(ctx context.Context, t *Teller, f follower, tier string, b
 		return err
 	}
 	if f.held {
-		if err := e.unwritten(ctx, before, mr.GetName(), 3); err != nil {
+		if err := e.Unwritten(ctx, before, mr.GetName(), 3); err != nil {
 			return err
 		}
 		if mr, err = e.MR(ctx); err != nil || text(mr, "spec", "forProvider", "tags", "tier") == tier {

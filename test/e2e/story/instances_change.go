@@ -206,7 +206,7 @@ func (e *Env) instanceDrift(ctx context.Context) (*unstructured.Unstructured, er
 
 // quietOutside asserts that the provider observed the instance, and wrote nothing.
 func (e *Env) quietOutside(ctx context.Context, t *Teller, since int64, name string) error {
-	if err := e.unwritten(ctx, since, name, 2); err != nil {
+	if err := e.Unwritten(ctx, since, name, 2); err != nil {
 		return err
 	}
 	t.Right("the instance in the cloud is as it was")

@@ -32,7 +32,7 @@ func removedByFunction(ctx context.Context, e *Env, t *Teller) error {
 	if err != nil {
 		return err
 	}
-	if err := e.unwritten(ctx, before, mr.GetName(), 3); err != nil {
+	if err := e.Unwritten(ctx, before, mr.GetName(), 3); err != nil {
 		return err
 	}
 	is, err := e.MR(ctx)
