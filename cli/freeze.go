@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/authorship"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/annotate"
@@ -127,7 +128,7 @@ func (c *freezeCommand) mayHaveChildren(ctx context.Context, i *inspect.Inspecto
 func instancesOf(graph *unstructured.Unstructured) string {
 	kind, _, _ := unstructured.NestedString(graph.Object, "spec", "schema", "kind") // kro validates it
 	group, _, _ := unstructured.NestedString(graph.Object, "spec", "schema", "group")
-	return shellWord(strings.ToLower(kind) + "." + cmp.Or(group, "kro.run"))
+	return shellWord(strings.ToLower(kind) + "." + cmp.Or(group, authorship.GraphKind.Group))
 }
 
 // unfreezeCommand removes freezes.

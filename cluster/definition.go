@@ -95,6 +95,14 @@ func infosOf(o *unstructured.Unstructured) []Info {
 	return out
 }
 
+// Labels of the CRDs that kro makes (v0.9.3, pkg/metadata/labels.go).
+const (
+	// LabelGraphOwned is "true".
+	LabelGraphOwned = "kro.run/owned"
+	// LabelGraphVersion is the release of kro, as in v0.9.3.
+	LabelGraphVersion = "kro.run/kro-version"
+)
+
 // GraphOf a CRD: the graph of kro that made it, "" for none. It has no owner; these labels are how kro itself knows its CRDs (v0.9.3,
 // pkg/metadata CompareRGDOwnership). One with another owner, as those of providers and XRDs have, is not kro's, nor one that a graph has
 // as a resource: their labels may be another user's.
@@ -104,7 +112,7 @@ func GraphOf(o metav1.Object) string {
 	_, node := labels["kro.run/node-id"]
 	_, part := labels["applyset.kubernetes.io/part-of"]
 	foreign := slices.ContainsFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return !strings.HasPrefix(r.APIVersion, "kro.run/") })
-	if labels["kro.run/owned"] != "true" || child || node || part || foreign {
+	if labels[LabelGraphOwned] != "true" || child || node || part || foreign {
 		return ""
 	}
 	return labels["kro.run/resource-graph-definition-name"]

@@ -22,6 +22,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/authorship"
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -100,15 +101,12 @@ func graphOf(c *cluster.Cluster, gvk schema.GroupVersionKind) *parent.State {
 	if name == "" {
 		return nil
 	}
-	o := c.States.Cached(parent.Ref{GroupVersionKind: graphKind, Name: name})
+	o := c.States.Cached(parent.Ref{GroupVersionKind: authorship.GraphKind, Name: name})
 	if o == nil {
 		return nil
 	}
 	return o.State
 }
-
-// graphKind is the kind of graphs of kro.
-var graphKind = schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}
 
 // warmup fills the cache of Drifts on every replica, so that the next leader need not list them first,
 // and takes no more memory than before; and the Memory, which every replica decides with.

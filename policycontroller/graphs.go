@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kausality-io/function-kausality/admission/authorship"
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
@@ -18,14 +19,8 @@ import (
 // knownKro is the release of kro whose children have a parent (KR-18-01).
 const knownKro = "v0.9."
 
-// Labels by which kro knows its CRDs (v0.9.3, pkg/metadata/labels.go).
-const (
-	labelKroOwned   = "kro.run/owned"
-	labelKroVersion = "kro.run/kro-version"
-)
-
 // graphResource is the resource of graphs.
-var graphResource = schema.GroupResource{Group: "kro.run", Resource: "resourcegraphdefinitions"}
+var graphResource = authorship.GraphResource.GroupResource()
 
 // graphKind is a kind that a graph of kro defines.
 type graphKind struct {
@@ -38,14 +33,14 @@ type graphKind struct {
 func graphKinds(ctx context.Context, from client.Reader) ([]graphKind, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(crdKind.GroupVersion().WithKind(crdKind.Kind + "List"))
-	if err := from.List(ctx, list, client.MatchingLabels{labelKroOwned: "true"}); err != nil {
+	if err := from.List(ctx, list, client.MatchingLabels{cluster.LabelGraphOwned: "true"}); err != nil {
 		return nil, fmt.Errorf("cannot list the CRDs of graphs: %w", err)
 	}
 	var out []graphKind
 	for i := range list.Items {
 		crd := &list.Items[i]
 		if graph := cluster.GraphOf(crd); graph != "" {
-			out = append(out, graphKind{schema.ParseGroupResource(crd.Name), graph, crd.Labels[labelKroVersion]})
+			out = append(out, graphKind{schema.ParseGroupResource(crd.Name), graph, crd.Labels[cluster.LabelGraphVersion]})
 		}
 	}
 	slices.SortFunc(out, func(a, b graphKind) int { return strings.Compare(a.String(), b.String()) })

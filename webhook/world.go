@@ -8,6 +8,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/authorship"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -95,7 +96,7 @@ func (w *world) Build(ctx context.Context, req *admission.Request, p *parent.Sta
 var sources = map[v1alpha1.CauseKind]schema.GroupVersionKind{
 	v1alpha1.CauseComposition: {Group: "apiextensions.crossplane.io", Version: "v1", Kind: "Composition"},
 	v1alpha1.CauseFunction:    {Group: "pkg.crossplane.io", Version: "v1", Kind: "Function"},
-	v1alpha1.CauseGraph:       {Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"},
+	v1alpha1.CauseGraph:       authorship.GraphKind,
 }
 
 // Author of a revision that is a cause. It is a claim unless the annotations that name it are protected (KR-07-11).

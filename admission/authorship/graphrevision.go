@@ -5,7 +5,15 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+)
+
+// Graphs of kro, and their revisions (v0.9.3).
+var (
+	GraphKind             = schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}
+	GraphResource         = GraphKind.GroupVersion().WithResource("resourcegraphdefinitions")
+	GraphRevisionResource = schema.GroupVersionResource{Group: "internal.kro.run", Version: "v1alpha1", Resource: "graphrevisions"}
 )
 
 // GraphRevision of kro, which never changes. The zero one is of a revision that is gone.
@@ -26,7 +34,7 @@ type GraphRevision struct {
 // GraphRevisionOf returns what a GraphRevision shows (kro v0.9.3, api/internal.kro.run/v1alpha1).
 func GraphRevisionOf(o *unstructured.Unstructured) GraphRevision {
 	ref := metav1.GetControllerOf(o)
-	if ref == nil || ref.Kind != "ResourceGraphDefinition" || !strings.HasPrefix(ref.APIVersion, "kro.run/") {
+	if ref == nil || ref.Kind != GraphKind.Kind || !strings.HasPrefix(ref.APIVersion, GraphKind.Group+"/") {
 		return GraphRevision{}
 	}
 	spec, _ := o.Object["spec"].(map[string]any)

@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -23,26 +21,14 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 )
 
-// What kro writes to an instance of a graph, and to its children (admission/parent).
-const (
-	labelInstance      = "kro.run/instance-id"
-	applySetKinds      = "applyset.kubernetes.io/contains-group-kinds"
-	applySetNamespaces = "applyset.kubernetes.io/additional-namespaces"
-)
-
-var (
-	graphKind     = schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}
-	graphRevision = schema.GroupVersionResource{Group: "internal.kro.run", Version: "v1alpha1", Resource: "graphrevisions"}
-)
-
 // IsGraph reports whether an object is a graph of kro.
 func IsGraph(o *unstructured.Unstructured) bool {
-	return o.GroupVersionKind().GroupKind() == graphKind.GroupKind()
+	return o.GroupVersionKind().GroupKind() == authorship.GraphKind.GroupKind()
 }
 
 // ByGraph returns the open Drifts that revisions of a graph are a cause of, in all namespaces: they are about children of its instances.
 func ByGraph(ctx context.Context, client dynamic.Interface, graph *unstructured.Unstructured) ([]v1alpha1.Drift, error) {
-	list, err := client.Resource(graphRevision).List(ctx, metav1.ListOptions{FieldSelector: "spec.snapshot.name=" + graph.GetName()})
+	list, err := client.Resource(authorship.GraphRevisionResource).List(ctx, metav1.ListOptions{FieldSelector: "spec.snapshot.name=" + graph.GetName()})
 	if err != nil && !kerrors.IsNotFound(err) { // a kro that has none
 		return nil, fmt.Errorf("cannot list the GraphRevisions of %s: %w", graph.GetName(), err)
 	}
@@ -78,7 +64,7 @@ func (q question) Author(ctx context.Context, c v1alpha1.HopCause) (v1alpha1.Hop
 	if err != nil {
 		return c, q.note(err)
 	}
-	traced := found.User != "" && !found.Copied && q.direct.Reviews(ctx, &parent.State{Ref: parent.Ref{GroupVersionKind: graphKind}})
+	traced := found.User != "" && !found.Copied && q.direct.Reviews(ctx, &parent.State{Ref: parent.Ref{GroupVersionKind: authorship.GraphKind}})
 	return found.Cause(c, traced), nil
 }
 
@@ -108,16 +94,16 @@ func (q question) note(err error) error {
 // members of the ApplySet of an instance, which names none of its children: objects that name the instance, of the kinds and in the
 // namespaces that it declares (KR-18-01). unread are for the kinds that the user may not list.
 func members(ctx context.Context, i *Inspector, p *parent.State) (out []parent.Ref, unread []Descendant, err error) {
-	for _, kind := range strings.Split(p.Annotations[applySetKinds], ",") {
-		m, err := i.mapper.RESTMapping(schema.ParseGroupKind(kind))
+	of := parent.MembershipOf(p)
+	for _, kind := range of.Kinds {
+		m, err := i.mapper.RESTMapping(kind)
 		if meta.IsNoMatchError(err) {
 			continue // its CRD is gone
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("cannot find the resource of kind %s: %w", kind, err)
 		}
-		namespaces := append([]string{p.Namespace}, strings.Split(p.Annotations[applySetNamespaces], ",")...)
-		namespaces = slices.DeleteFunc(namespaces, func(ns string) bool { return ns == "" })
+		namespaces := of.Namespaces
 		if m.Scope.Name() != meta.RESTScopeNameNamespace {
 			namespaces = []string{metav1.NamespaceAll}
 		}
@@ -138,7 +124,7 @@ func members(ctx context.Context, i *Inspector, p *parent.State) (out []parent.R
 
 // membersOf one kind, in a namespace.
 func membersOf(ctx context.Context, i *Inspector, p *parent.State, m *meta.RESTMapping, namespace string) (out []parent.Ref, err error) {
-	for o, err := range cluster.Labelled(ctx, ClientOf(i.Direct.Dynamic, m, namespace), labelInstance+"="+string(p.UID), cluster.PageSize) {
+	for o, err := range cluster.Labelled(ctx, ClientOf(i.Direct.Dynamic, m, namespace), parent.MembershipOf(p).Selector, cluster.PageSize) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot list %s: %w", m.Resource.GroupResource(), err)
 		}

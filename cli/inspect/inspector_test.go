@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kausality-io/function-kausality/admission/authorship"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -183,7 +184,7 @@ func inspectorOf(t *testing.T, f func(s *storedServer)) (*Inspector, *storedServ
 	mapper.Add(schema.GroupVersionKind{Group: "cloud.example.org", Version: "v1", Kind: "Database"}, meta.RESTScopeNamespace)
 	mapper.Add(schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "Shop"}, meta.RESTScopeNamespace)
 	mapper.Add(schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "Shop"}, meta.RESTScopeNamespace)
-	mapper.Add(graphKind, meta.RESTScopeRoot)
+	mapper.Add(authorship.GraphKind, meta.RESTScopeRoot)
 	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, meta.RESTScopeNamespace)
 	now := func() time.Time { return time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC) }
 	i, err := New(t.Context(), &rest.Config{Host: server.URL, QPS: -1}, Options{Mapper: mapper, Now: now})

@@ -13,10 +13,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/authorship"
 )
 
-var (
-	graph         = schema.GroupVersionResource{Group: "kro.run", Version: "v1alpha1", Resource: "resourcegraphdefinitions"}
-	graphRevision = schema.GroupVersionResource{Group: "internal.kro.run", Version: "v1alpha1", Resource: "graphrevisions"}
-)
+var graph, graphRevision = authorship.GraphResource, authorship.GraphRevisionResource
 
 // newest revision of a graph, which kro carries out for all of its instances (v0.9.3, pkg/controller/instance); the zero one where there
 // is none, and where the graph does not define the kind of the instance. The graph is read each time: kro carries out the next revision
@@ -55,7 +52,7 @@ func defines(graph *unstructured.Unstructured) schema.GroupKind {
 	s, _ := spec["schema"].(map[string]any)
 	group, _ := s["group"].(string)
 	kind, _ := s["kind"].(string)
-	return schema.GroupKind{Group: cmp.Or(group, "kro.run"), Kind: kind}
+	return schema.GroupKind{Group: cmp.Or(group, authorship.GraphKind.Group), Kind: kind}
 }
 
 // graphAuthor of a revision.
