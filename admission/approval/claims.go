@@ -103,8 +103,11 @@ func sameChild(have *v1alpha1.Claim, u Use) bool {
 	was, is := *have.Child, u.Child
 	_, trace, of := strings.Cut(was.Version, versionOfTrace)
 	_, now, hasTrace := strings.Cut(is.Version, versionOfTrace)
-	if of && hasTrace && have.Digest == u.Digest {
+	switch {
+	case of && hasTrace && have.Digest == u.Digest:
 		was.Version, is.Version = trace, now
+	case hasTrace && !of: // by an earlier release
+		is.Version, _, _ = strings.Cut(is.Version, versionOfTrace)
 	}
 	return was == is
 }

@@ -96,12 +96,28 @@ func TestUseAgainAfterAConflict(t *testing.T) {
 		"another object of that name":     {change: func(u *Use) { u.Child.UID = "other" }},
 		"a generation":                    {change: func(u *Use) { u.Child.Version = "g11" }},
 		"a version of an earlier release": {change: func(u *Use) { u.Child.Version = "rv11" }},
+		"that version":                    {change: func(u *Use) { u.Child.Version = "rv10" }},
 	} {
 		u := use()
 		u.Child.Version = "rv11-taaa"
 		tc.change(&u)
 		if claimed, free := taken.Use(e.Content, u); (claimed != nil) != tc.want || free != tc.want {
 			t.Errorf("%s: claimed %v, free %t", reason, claimed, free)
+		}
+	}
+}
+
+// A claim that an earlier release took is of a resourceVersion alone.
+func TestUseOfAnEarlierRelease(t *testing.T) {
+	e := entry(t, `[{"kind":"ConfigMap","name":"web","generation":7}]`)
+	first := use()
+	first.Child.Version = "rv10"
+	taken, _ := Claims{}.Take(Match{Entry: e}, first, now)
+	for version, want := range map[string]bool{"rv10-taaa": true, "rv11-taaa": false, "rv1-taaa": false} {
+		u := use()
+		u.Child.Version = version
+		if claimed, free := taken.Use(e.Content, u); (claimed != nil) != want || free != want {
+			t.Errorf("%s: claimed %v, free %t", version, claimed, free)
 		}
 	}
 }

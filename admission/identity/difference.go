@@ -3,6 +3,7 @@ package identity
 import (
 	"cmp"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -80,7 +81,14 @@ func Version(o *unstructured.Unstructured) string {
 
 // VersionOf returns the version of the desired state of an object, by its summary.
 func VersionOf(s *parent.State) string {
-	return version(s.Generation, s.ResourceVersion, s.Annotations[v1alpha1.AnnotationKeyTrace])
+	key := v1alpha1.AnnotationKeyTrace
+	return version(s.Generation, s.ResourceVersion, cmp.Or(s.Annotations[key], s.Gone()[key]))
+}
+
+// IsVersion reports whether a version is that of an object. An earlier release recorded it without the trace.
+func IsVersion(text string, s *parent.State) bool {
+	is := VersionOf(s)
+	return is == text || strings.HasPrefix(is, text+"-t")
 }
 
 func version(generation int64, resourceVersion, trace string) string {

@@ -35,7 +35,7 @@ func ClaimOutcome(c v1alpha1.Claim, found Child, now time.Time) v1alpha1.ClaimSt
 	switch {
 	case child == nil && created && c.Child != nil && (c.Child.Name != "" || found.Searched):
 		return v1alpha1.ClaimOpen // the CREATE never landed
-	case child != nil && !created && child.UID == c.Child.UID && identity.VersionOf(child) == c.Child.Version:
+	case child != nil && !created && child.UID == c.Child.UID && identity.IsVersion(c.Child.Version, child):
 		return v1alpha1.ClaimOpen // nothing changed since
 	}
 	return v1alpha1.ClaimUsed
