@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/annotation"
@@ -113,6 +115,36 @@ func TestRecountBelowInstance(t *testing.T) {
 		if err != nil || d.Allowed != allowed {
 			t.Errorf("%s: %v: %+v: %s", kinds, err, outcomeOf(d), d.Message)
 		}
+	}
+}
+
+// TestRecountByInstance: kro, which carries out the deletion of an instance, is no author of it; the votes for that were counted on what was
+// deleted, which may be further up (KR-14-62).
+func TestRecountByInstance(t *testing.T) {
+	for name, tc := range map[string]struct {
+		user    subject.User
+		mods    []fx.Mod
+		allowed bool
+	}{
+		"Kro":     {user: kro, mods: []fx.Mod{fx.Deleting}, allowed: true},
+		"Dropped": {user: kro},
+		"User":    {user: fx.Alice, mods: []fx.Mod{fx.Deleting}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i, c := instanceAndChild()
+			opened := fx.With(fx.Instance(), owners(), fx.Set("team", "metadata", "namespace"), fx.Policies(fx.Observe, fx.Delete),
+				fx.GateValue(`{"state":"open","verbs":["Delete"],"generation":3,"at":"2026-01-02T11:59:00Z","digest":"0123456789abcdef"}`))
+			opened.SetLabels(c.GetLabels())
+			w := setting{}.world()
+			w.add(fx.With(i, append(tc.mods, fx.Annotate("applyset.kubernetes.io/contains-group-kinds", "Instance.aws.example.org"))...))
+			w.managed = []*parent.State{parent.Sum(opened, parent.RoleManaged)}
+			e := &Evaluator{World: requested{w, nil}, Options: enforced(),
+				Policies: ruleSet(t, v1alpha1.ApprovalRuleSpec{Match: v1alpha1.ApprovalRuleMatch{Relations: []v1alpha1.Relation{v1alpha1.RelationExternal}},
+					Require: []v1alpha1.RequiredVotes{{Count: 1, NotAuthors: true}}})}
+			d, err := e.Evaluate(t.Context(), by(byCrossplane(Delete, opened), tc.user, ""))
+			require.NoError(t, err)
+			assert.Equal(t, tc.allowed, d.Allowed, d.Message)
+		})
 	}
 }
 

@@ -43,7 +43,8 @@ func TestDeleteInstance(t *testing.T) {
 // (KR-08-13).
 func TestDeleteByInstance(t *testing.T) {
 	shop, _ := instanceAndChild()
-	shop = fx.With(shop, fx.Annotate("applyset.kubernetes.io/contains-group-kinds", "XDatabase.example.org,Instance.aws.example.org"))
+	shop = fx.With(shop, fx.Annotate("applyset.kubernetes.io/contains-group-kinds",
+		"XDatabase.example.org,Instance.aws.example.org,Terraform.infra.contrib.fluxcd.io"))
 	deleted := fx.With(shop, fx.Deleting)
 	for name, tc := range map[string]struct {
 		shop, object *unstructured.Unstructured
@@ -52,6 +53,7 @@ func TestDeleteByInstance(t *testing.T) {
 	}{
 		"Composite":       {shop: deleted, object: fx.Composite(), user: kro, repeats: true},
 		"Managed":         {shop: deleted, object: fx.With(fx.Instance(), owners()), user: kro, repeats: true},
+		"Foreign":         {shop: deleted, object: fx.With(destroying(), fx.Set("team", "metadata", "namespace")), user: kro, repeats: true},
 		"Dropped":         {shop: shop, object: fx.Composite(), user: kro},
 		"User":            {shop: deleted, object: fx.Composite(), user: fx.Alice},
 		"OtherController": {shop: deleted, object: fx.Composite(), user: fx.ArgoCD},
@@ -63,7 +65,7 @@ func TestDeleteByInstance(t *testing.T) {
 			d := decide(t, w, enforced(), by(byCrossplane(Delete, tc.object, member, fx.Set("team", "metadata", "namespace")), tc.user, ""))
 			require.NotNil(t, d.Report, d.Message)
 			assert.Equal(t, outcome.ReasonExternalDeletion, d.Reason)
-			assert.Equal(t, tc.repeats, d.Report.Repeat)
+			assert.Equal(t, tc.repeats, d.Report.Repeat, d.Message)
 		})
 	}
 }

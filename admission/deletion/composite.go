@@ -97,7 +97,7 @@ func (ev *decider) unlisted(root *parent.State, err error) outcome.Verdict {
 		return outcome.Verdict{}
 	}
 	return outcome.Refuse(ev.Facts, outcome.ClassNone, outcome.Refusal{Code: outcome.CodeInternal, Reason: outcome.ReasonParentUnreadable,
-		Why: fmt.Sprintf("the managed resources below it cannot be read: %v", err), Next: "Try again."})
+		Why: fmt.Sprintf("the managed resources below it cannot be read: %v", err), Next: "Try again; where there are too many, delete what is below it first."})
 }
 
 // blocks reports whether a managed resource below prevents the deletion: it would be orphaned, and its mode is

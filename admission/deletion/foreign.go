@@ -47,7 +47,7 @@ func (ev *decider) foreignDeletion(what external.Destruction) (outcome.Verdict, 
 			suggestion, identity.Target(o.Ref, ev.KindOf(o)), what.Otherwise)
 	}
 	d.Report, d.Suggestion = destructionReport(ev.Facts, j, outcome.CauseOf(ev.Facts, holder)), suggestion
-	d.Report.Votes, d.Report.Lacks = votes, lacking
+	d.Report.Votes, d.Report.Lacks, d.Report.Repeat = votes, lacking, byInstance(ev)
 	if ev.Mode == v1alpha1.ModeLog {
 		ev.warnings.Add(outcome.Message(ev.Facts, r))
 		return outcome.Verdict{}, d

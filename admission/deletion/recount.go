@@ -22,7 +22,7 @@ func (ev *decider) recount(root *parent.State, below []*parent.State) (outcome.V
 		return outcome.Verdict{}, Finding{}
 	}
 	above, cached := ev.holderFor(root)
-	if carriesOut(ev.Facts, above) {
+	if carriesOut(ev.Facts, above) || byInstance(ev) {
 		return outcome.Verdict{}, Finding{}
 	}
 	for _, mr := range below {
