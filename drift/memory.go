@@ -264,6 +264,10 @@ func (m *Memory) keep(d *v1alpha1.Drift) bool {
 	if !m.knows(d) {
 		return false
 	}
+	if k, is := m.known[d.Spec.ID]; is {
+		k.stored = false
+		m.known[d.Spec.ID] = k
+	}
 	e := m.keys[keyOf(&d.Spec)]
 	if e == nil {
 		return len(m.known[d.Spec.ID].Requesters) > 0

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -90,6 +91,24 @@ func TestMemory(t *testing.T) {
 	if m.Held(update("u")) != nil || len(m.children)+len(m.parents)+len(m.keys) > 0 {
 		t.Errorf("nothing is held any more: %+v", m)
 	}
+}
+
+// TestMemoryRecorded: kro is answered as if nothing had happened only while an open Drift has what is held (KR-18-06).
+func TestMemoryRecorded(t *testing.T) {
+	m := NewMemory()
+	m.lost = func(*v1alpha1.Drift) {}
+	digest := change.Digest("0123456789abcdef0123")
+	d := stored(digest.ID(), time.Minute, heldPath("spec.x", "1", 3))
+	d.Spec.Digest = digest.Whole()
+	recorded := func() bool { return m.Known(digest.ID()).Recorded(digest.Whole()) }
+	assert.False(t, recorded())
+	m.Remember(&admission.Report{Drift: d.Spec, ParentRef: parent.Ref{Namespace: "ns"}, Held: *d.Status.Held})
+	assert.False(t, recorded(), "this replica refused it, and its Drift may yet be lost")
+	m.OnAdd(d, true)
+	assert.True(t, recorded())
+	assert.False(t, m.Known(digest.ID()).Recorded("0123456789abcdef4567"), "another difference of that id")
+	m.OnDelete(d)
+	assert.False(t, recorded(), "it was deleted before it was resolved")
 }
 
 // What this replica refused is held before its Drift is stored, and the end of an earlier occurrence does not end it (KR-05-66).

@@ -223,10 +223,10 @@ func (r *Reporter) record(ctx context.Context, i Item, count int64) error {
 		d.Status = r.begun(&now)
 	}
 	d.Status.Snoozed = (isNew || d.Status.Snoozed) && i.Report.Snoozed
-	d.Status.Intent, d.Status.Separated = i.Report.Drift.Intent, i.Report.Separated
+	noteSeen(&d.Status, i.Report, &now)
 	d.Status.Holder, d.Status.Votes, d.Status.Lacks = i.Report.Holder, i.Report.Votes, i.Report.Lacks
 	d.Status.Held = heldOf(d.Status.Held, i.Report.Held)
-	d.Status.LastSeen, d.Status.Count = &now, d.Status.Count+count
+	d.Status.Count += count
 	if i.Report.Repeat {
 		d.Status.RepeatFor = i.Report.Drift.User
 	}
@@ -239,6 +239,13 @@ func (r *Reporter) record(ctx context.Context, i Item, count int64) error {
 		r.began(d, i.Report.Parent, i.Logged)
 	}
 	return nil
+}
+
+// noteSeen notes how a drift was seen at a time, unless it was seen since: another replica may have recorded that already.
+func noteSeen(s *v1alpha1.DriftStatus, r *admission.Report, at *metav1.Time) {
+	if s.LastSeen == nil || !s.LastSeen.After(at.Time) {
+		s.LastSeen, s.Intent, s.Separated = at, r.Drift.Intent, r.Separated
+	}
 }
 
 // began records an occurrence that was stored. p is the parent; nil where it is unknown.

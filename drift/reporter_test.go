@@ -27,6 +27,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -208,6 +209,24 @@ func TestRecordRaces(t *testing.T) {
 	assert.EqualValues(t, 2, stored.Count, "both saw it")
 	assert.Equal(t, "1 of 2 approvals", stored.Lacks)
 	assert.Len(t, e.sent(t, to), 1, "one is sent, whichever replica recorded it")
+}
+
+// TestRecordLate: what is recorded late, since a write failed, does not hide how the drift was seen since: what was put back would count as
+// refused (KR-18-06).
+func TestRecordLate(t *testing.T) {
+	c := driftClient(t, interceptor.Funcs{})
+	r := started(t, Config{Client: c})
+	separated := item("a1")
+	separated.Report.Separated, separated.Report.Drift.Intent, separated.at = true, 4, clock.Now()
+	late := item("a1")
+	late.Report.Drift.Intent, late.at = 3, clock.Now().Add(-time.Minute)
+	require.NoError(t, r.Record(t.Context(), separated))
+	require.NoError(t, r.Record(t.Context(), late))
+	stored := get(t, c, "ns", "a1").Status
+	assert.True(t, stored.Separated)
+	assert.EqualValues(t, 4, stored.Intent)
+	assert.EqualValues(t, 2, stored.Count)
+	assert.WithinDuration(t, separated.at, stored.LastSeen.Time, time.Second)
 }
 
 // TestRecordSnoozed: a snoozed drift is recorded and not reported; it is once it occurs after the snooze

@@ -123,9 +123,9 @@ type Known struct {
 // Is reports whether anything is known.
 func (k Known) Is() bool { return len(k.Digests) > 0 || len(k.Requesters) > 0 }
 
-// Recorded reports whether an open Drift has a difference.
+// Recorded reports whether an open Drift has a difference: where two have its id, it is not known which.
 func (k Known) Recorded(digest string) bool {
-	return k.Stored && digest != "" && slices.Contains(k.Digests, change.Digest(digest))
+	return k.Stored && digest != "" && slices.Equal(k.Digests, []change.Digest{change.Digest(digest)})
 }
 
 // Policies is where the policies of a cluster come from. An *allowance.Set is one
