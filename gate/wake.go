@@ -219,9 +219,14 @@ func (c *Controller) wake(ctx context.Context, ref parent.Ref) error {
 	return c.touch(ctx, o.State.Ref)
 }
 
-// wakeByChildren wakes kro by a write to a child of an instance that has an open Drift of an update: kro took what was put back for a
-// success, and ignores updates of the instance that are no new generation (KR-18-06). One write is enough, since kro reconciles the
-// whole instance. Creations and deletions it repeats by itself.
+// wakes reports whether kro may wait, because of a Drift, until something wakes it: it took an update that was put back for a success, and
+// waits longer after each refused deletion below an instance that is being deleted. Other refusals it repeats every three seconds.
+func wakes(instance *cluster.Object, d *v1alpha1.Drift) bool {
+	return d.Spec.Operation == "UPDATE" || d.Spec.Operation == "DELETE" && instance.Deleting()
+}
+
+// wakeByChildren wakes kro by a write to a child of an instance for which it may wait: it ignores updates of the instance that are no
+// new generation (KR-18-06). One write is enough, since kro reconciles the whole instance.
 func (c *Controller) wakeByChildren(ctx context.Context, o *cluster.Object) error {
 	list := &v1alpha1.DriftList{}
 	if err := c.Drifts.List(ctx, list); err != nil {
@@ -229,19 +234,19 @@ func (c *Controller) wakeByChildren(ctx context.Context, o *cluster.Object) erro
 	}
 	claimed := map[string]bool{}
 	for _, claim := range approval.ParseClaims(o.Annotations[v1alpha1.AnnotationKeyClaims]) {
-		claimed[claim.Digest] = claim.State == v1alpha1.ClaimPending // the write that used it may be under way
+		claimed[claim.Digest] = claimed[claim.Digest] || claim.State == v1alpha1.ClaimPending // the write that used it may be under way
 	}
 	var failed error
 	for i := range list.Items {
 		d := &list.Items[i]
-		if !needsWake(d) || d.Spec.Operation != "UPDATE" || claimed[d.Spec.ID] || withoutUID(identity.Ref(d.Spec.Parent)) != withoutUID(o.State.Ref) {
+		if !needsWake(d) || !wakes(o, d) || claimed[d.Spec.ID] || withoutUID(identity.Ref(d.Spec.Parent)) != withoutUID(o.State.Ref) {
 			continue
 		}
 		err := c.touch(ctx, identity.Ref(d.Spec.Child))
 		switch {
 		case err == nil:
 			return nil
-		case !kerrors.IsNotFound(err) && !kerrors.IsForbidden(err) && !kerrors.IsInvalid(err): // another child may do
+		case !kerrors.IsNotFound(err): // another child may do
 			failed = errors.Join(failed, fmt.Errorf("cannot wake kro by %s: %w", identity.Describe(identity.Ref(d.Spec.Child)), err))
 		}
 	}

@@ -137,23 +137,27 @@ func withdrawn(d *v1alpha1.Drift, p *parent.State, now time.Time) bool {
 // which is recorded once a minute.
 const repeatedFor = 2 * time.Minute
 
-// dropped reports whether kro attempts a difference of a child of an instance no longer. An update or creation that it was refused it
-// repeats until the instance is carried out. What was put back it attempts again when it carries out the next edit of the graph
-// (KR-18-06). An instance that is not carried out shows nothing: kro may not have come to the child.
+// droppedFor is how long an update is not seen after a later edit of the graph before it counts as no longer wanted: kro may take its
+// time for many instances, and shows of none that it came to it.
+const droppedFor = time.Hour
+
+// dropped reports whether kro attempts a difference of a child of an instance no longer. A creation that it was refused it repeats until
+// the instance is carried out. An update is put back, and attempted again when kro carries out the next edit of the graph (KR-18-06). An
+// instance that is not carried out shows nothing: kro may not have come to the child.
 func dropped(d *v1alpha1.Drift, instance, graph *parent.State, now time.Time) bool {
 	seen := d.Status.LastSeen
-	byKro := subject.ControllersOf(instance.Annotations).Has(subject.User{Name: d.Spec.User}.ID()) && d.Spec.Operation != "DELETE"
+	byKro := subject.ControllersOf(instance.Annotations).Has(subject.User{Name: d.Spec.User}.ID())
 	intent, _ := trace.Intent(instance)
 	if seen == nil || !byKro || !instance.Converged || !SettledAt(instance, intent.Generation, -1) {
 		return false
 	}
-	if !d.Status.Separated {
+	if d.Spec.Operation == "CREATE" {
 		return now.Sub(seen.Time) > repeatedFor
 	}
-	if graph == nil {
+	if d.Spec.Operation != "UPDATE" || graph == nil {
 		return false
 	}
 	edit, _ := trace.Intent(graph)
 	carriedOut := graph.Converged && graph.ReportedGeneration() >= edit.Generation
-	return edit.Timestamp.After(seen.Time) && carriedOut && now.Sub(edit.Timestamp.Time) > separatedFor
+	return edit.Timestamp.After(seen.Time) && carriedOut && now.Sub(edit.Timestamp.Time) > droppedFor
 }

@@ -45,7 +45,7 @@ func TestResolved(t *testing.T) {
 	held := func(intent int64, separated bool, ago time.Duration) status {
 		return status{LastSeen: at(-ago), Intent: intent, Separated: separated, Held: &v1alpha1.HeldDrift{Drift: map[string]string{"spec.x": "1"}}}
 	}
-	putBack := held(5, true, time.Hour)
+	putBack := held(5, true, 2*time.Hour)
 	graph := func(ago time.Duration, reported int) *parent.State {
 		o := fx.Object(fmt.Sprintf(`
 apiVersion: kro.run/v1alpha1
@@ -111,16 +111,16 @@ status: {state: Active, conditions: [{type: Ready, status: "True", observedGener
 			child: mr, asked: true},
 		"Pruned": {reason: "its state does not show that", op: "DELETE", status: status{LastSeen: at(-time.Hour)}, p: instance("ACTIVE"), child: mr, asked: true},
 		"Working": {reason: "kro may not have come to the child", op: "UPDATE", status: putBack, p: instance("ACTIVE", fx.Unsettled), child: mr,
-			graph: graph(-11*time.Minute, 3), asked: true},
-		"EditFails": {reason: "nor here", op: "UPDATE", status: putBack, p: instance("ERROR"), child: mr, graph: graph(-11*time.Minute, 3), asked: true},
+			graph: graph(-61*time.Minute, 3), asked: true},
+		"EditFails": {reason: "nor here", op: "UPDATE", status: putBack, p: instance("ERROR"), child: mr, graph: graph(-61*time.Minute, 3), asked: true},
 		"PutBack":   {reason: "kro knows nothing of it", op: "UPDATE", status: putBack, p: instance("ACTIVE"), child: mr, asked: true},
 		"Edited": {reason: "the next edit of the graph has it no longer", op: "UPDATE", status: putBack, p: instance("ACTIVE"), child: mr,
-			graph: graph(-11*time.Minute, 3), want: "it is no longer attempted", asked: true},
-		"EditedBefore": {reason: "it was seen since", op: "UPDATE", status: putBack, p: instance("ACTIVE"), child: mr, graph: graph(-2*time.Hour, 3), asked: true},
+			graph: graph(-61*time.Minute, 3), want: "it is no longer attempted", asked: true},
+		"EditedBefore": {reason: "it was seen since", op: "UPDATE", status: putBack, p: instance("ACTIVE"), child: mr, graph: graph(-3*time.Hour, 3), asked: true},
 		"EditedNow": {reason: "kro may take its time", op: "UPDATE", status: putBack, p: instance("ACTIVE"), child: mr,
-			graph: graph(-9*time.Minute, 3), asked: true},
+			graph: graph(-59*time.Minute, 3), asked: true},
 		"EditRejected": {reason: "kro did not carry it out", op: "UPDATE", status: putBack, p: instance("ACTIVE"), child: mr,
-			graph: graph(-11*time.Minute, 2), asked: true},
+			graph: graph(-61*time.Minute, 2), asked: true},
 		"DeletedSince": {reason: "as above", op: "DELETE", p: xr(synced), want: "the child was deleted", asked: true},
 	}
 	for name, tc := range cases {
