@@ -95,6 +95,11 @@ func Fields(changes []Change, max int) []v1alpha1.FieldDifference {
 		changes = changes[:max]
 	}
 	out := make([]v1alpha1.FieldDifference, 0, len(changes))
+	room := make([]byte, 0, 2*maxValue)
+	text := func(v any) (s string) {
+		s, room = text(v, room)
+		return s
+	}
 	for _, c := range changes {
 		out = append(out, v1alpha1.FieldDifference{
 			Path: c.Path, Verb: string(c.Verb), Old: text(shown(c.Old, c.Secret)), New: text(shown(c.New, c.Secret)),
@@ -112,17 +117,17 @@ func shown(v any, secret bool) any {
 	return out
 }
 
-// text returns the text of a value in a report: JSON, and "" for nil.
-func text(v any) string {
+// text returns the text of a value in a report: JSON, and "" for nil. It is written into room, which is returned.
+func text(v any, room []byte) (string, []byte) {
 	switch v {
 	case nil:
-		return ""
+		return "", room
 	case redacted: // without quotes: no JSON is cut short
-		return redacted
+		return redacted, room
 	}
-	s := string(canonical(v))
-	if len(s) > maxValue {
-		s = strings.ToValidUTF8(s[:maxValue], "") + "…"
+	room = appendCanonical(room[:0], v)
+	if len(room) > maxValue {
+		return strings.ToValidUTF8(string(room[:maxValue]), "") + "…", room
 	}
-	return s
+	return string(room), room
 }

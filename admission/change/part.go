@@ -41,6 +41,9 @@ type Comparison struct {
 func (c Comparison) Leaves(old, new map[string]any) []Leaf {
 	var out []Leaf
 	c.Part(old, new, func(l Leaf) bool {
+		if out == nil {
+			out = make([]Leaf, 0, 16) // as many as most updates change
+		}
 		out = append(out, l)
 		return false
 	})
@@ -62,13 +65,11 @@ func (p *parter) objects(old, new map[string]any) map[string]any {
 	if out == nil {
 		out = map[string]any{}
 	}
-	for _, k := range unionOf(old, new) {
-		if outside[k] || shared(old[k], new[k]) {
+	for _, k := range p.differing(old, new) {
+		if outside[k] {
 			continue
 		}
-		at := place{path: Join("", k), at: []Segment{{Key: k}}, secret: hidden(k, old, new)}
-		o, n := old[k], new[k]
-		if v, kept, _ := p.value(at, o, n); kept && v == nil {
+		if v, kept, _ := p.field(k, false, old, new); kept && v == nil {
 			delete(out, k)
 		} else if kept {
 			out[k] = v
@@ -77,27 +78,41 @@ func (p *parter) objects(old, new map[string]any) map[string]any {
 	return out
 }
 
-// place of a value.
-type place struct {
-	// path of a Leaf, and at with the indices of the new version.
-	path   string
-	at     []Segment
-	secret bool
-}
-
 // parter walks two versions of an object side by side. A nil value does not exist.
 type parter struct {
 	differ
 	lists   Lists
 	secrets []Pattern
 	keep    func(Leaf) bool
+
+	// place of the values that are compared, with the indices of the new version, and the path of a Leaf there.
+	place []Segment
+	path  []byte
+	// names are those of differing, for all maps down to the place.
+	names []string
+	// json is room for the value of a leaf.
+	json []byte
 }
 
-// value merges the values at a place: kept reports whether leaves are as in the old version, passed whether others
+// field merges the values of a field, as value does.
+func (p *parter) field(name string, secret bool, old, new map[string]any) (out any, kept, passed bool) {
+	return p.below(Segment{Key: name}, join(p.path, name), secret || hidden(name, old, new), old[name], new[name])
+}
+
+// below merges the values at a place below, as value does.
+func (p *parter) below(s Segment, path []byte, secret bool, old, new any) (out any, kept, passed bool) {
+	depth, length := len(p.place), len(p.path)
+	p.place, p.path = append(p.place, s), path
+	out, kept, passed = p.value(secret, old, new)
+	p.place, p.path = p.place[:depth], p.path[:length]
+	return out, kept, passed
+}
+
+// value merges the values at the place: kept reports whether leaves are as in the old version, passed whether others
 // are as in the new one.
-func (p *parter) value(at place, old, new any) (out any, kept, passed bool) {
+func (p *parter) value(secret bool, old, new any) (out any, kept, passed bool) {
 	if om, nm, ok := mapsOf(old, new); ok {
-		out, kept, passed = p.fields(at, om, nm, old, new)
+		out, kept, passed = p.fields(secret, om, nm, old, new)
 		if kept || passed {
 			return out, kept, passed
 		}
@@ -106,46 +121,45 @@ func (p *parter) value(at place, old, new any) (out any, kept, passed bool) {
 		return new, false, false
 	}
 	if ol, nl, ok := listsOf(old, new); ok && p.lists != nil {
-		if t := p.lists.ListType(at.at); t.Set || len(t.Keys) > 0 {
+		if t := p.lists.ListType(p.place); t.Set || len(t.Keys) > 0 {
 			o, oldOK := identities(ol, t)
 			n, newOK := identities(nl, t)
 			if oldOK && newOK {
-				l := keyed{old: ol, new: nl, oldID: o, newID: n}
-				return p.items(at, l, old, new)
+				return p.items(secret, keyed{old: ol, new: nl, oldID: o, newID: n}, old, new)
 			}
 		}
 	}
-	if p.keep(p.leaf(at, new)) {
+	if p.keep(p.leaf(secret, new)) {
 		return old, true, false
 	}
 	return new, false, true
 }
 
-// leaf returns the leaf at a place that wants a value.
-func (p *parter) leaf(at place, value any) Leaf {
-	secret := at.secret
+// leaf returns the leaf at the place that wants a value.
+func (p *parter) leaf(secret bool, value any) Leaf {
+	path := string(p.path)
 	for _, pattern := range p.secrets {
-		secret = secret || pattern.Covers(at.at) || pattern.below(at.at)
+		secret = secret || pattern.Covers(p.place) || pattern.below(p.place)
 	}
 	if _, shows := show(value); secret || shows { // it is, or it contains, what is secret
-		return Leaf{Path: at.path, Value: Hidden}
+		return Leaf{Path: path, Value: Hidden}
 	}
 	if value == nil {
-		return Leaf{Path: at.path, Value: Removed}
+		return Leaf{Path: path, Value: Removed}
 	}
-	sum := sha256.Sum256(canonical(value))
-	return Leaf{Path: at.path, Value: hex.EncodeToString(sum[:])[:valueLength]}
+	p.json = appendCanonical(p.json[:0], value)
+	sum := sha256.Sum256(p.json)
+	var digits [valueLength]byte
+	hex.Encode(digits[:], sum[:valueLength/2])
+	return Leaf{Path: path, Value: string(digits[:])}
 }
 
 // fields merges two maps field by field; a map that does not exist is nil.
-func (p *parter) fields(at place, om, nm map[string]any, old, new any) (out any, kept, passed bool) {
+func (p *parter) fields(secret bool, om, nm map[string]any, old, new any) (out any, kept, passed bool) {
 	var merged map[string]any
-	for _, k := range unionOf(om, nm) {
-		if shared(om[k], nm[k]) {
-			continue
-		}
-		below := place{path: Join(at.path, k), at: extend(at.at, Segment{Key: k}), secret: at.secret || hidden(k, om, nm)}
-		v, keeps, passes := p.value(below, om[k], nm[k])
+	before := len(p.names)
+	for _, k := range p.differing(om, nm) {
+		v, keeps, passes := p.field(k, secret, om, nm)
 		kept, passed = kept || keeps, passed || passes
 		if !keeps {
 			continue
@@ -159,7 +173,26 @@ func (p *parter) fields(at place, om, nm map[string]any, old, new any) (out any,
 			delete(merged, k)
 		}
 	}
+	p.names = p.names[:before]
 	return choose(merged, old, new, kept, passed)
+}
+
+// differing returns the names of the fields that two maps do not share, sorted.
+func (p *parter) differing(old, new map[string]any) []string {
+	before := len(p.names)
+	for k, o := range old {
+		if n, ok := new[k]; !ok || !shared(o, n) {
+			p.names = append(p.names, k)
+		}
+	}
+	for k := range new {
+		if _, ok := old[k]; !ok {
+			p.names = append(p.names, k)
+		}
+	}
+	names := p.names[before:]
+	slices.Sort(names)
+	return names
 }
 
 // shared reports whether two values are the same string, or the same map.
@@ -183,11 +216,11 @@ type keyed struct {
 
 // items merges two lists with merge keys. It returns the items of the new one in their order, then those that are
 // kept of the old one.
-func (p *parter) items(at place, l keyed, old, new any) (out any, kept, passed bool) {
+func (p *parter) items(secret bool, l keyed, old, new any) (out any, kept, passed bool) {
 	merged := make([]any, 0, len(l.new))
 	item := func(id string, index int, o, n any) {
-		below := place{path: at.path + "[" + id + "]", at: extend(at.at, Segment{Index: index, Item: true}), secret: at.secret}
-		v, keeps, passes := p.value(below, o, n)
+		path := append(append(append(p.path, '['), id...), ']')
+		v, keeps, passes := p.below(Segment{Index: index, Item: true}, path, secret, o, n)
 		kept, passed = kept || keeps, passed || passes
 		if v != nil {
 			merged = append(merged, v)
@@ -247,18 +280,6 @@ func listsOf(old, new any) (o, n []any, ok bool) {
 	o, oldOK := old.([]any)
 	n, newOK := new.([]any)
 	return o, n, (oldOK || old == nil) && (newOK || new == nil)
-}
-
-// unionOf returns the keys of two maps, sorted.
-func unionOf(a, b map[string]any) []string {
-	keys := slices.AppendSeq(make([]string, 0, len(a)+len(b)), maps.Keys(a))
-	for k := range b {
-		if _, ok := a[k]; !ok {
-			keys = append(keys, k)
-		}
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // hidden reports whether a field holds secret values of a Secret.

@@ -78,7 +78,7 @@ func (h *Held) Changed(l change.Leaf) bool {
 // With returns what is held with further leaves, or with the object as a whole. Since is that of what
 // was held before, where any of it still is.
 func (h *Held) With(leaves []change.Leaf, whole bool, since v1alpha1.SettledIntent) *Held {
-	out := &Held{Whole: whole, Since: since, Values: map[string]string{}}
+	out := &Held{Whole: whole, Since: since, Values: make(map[string]string, len(leaves))}
 	for _, l := range leaves {
 		if h.Has(l) {
 			out.Since = h.Since
