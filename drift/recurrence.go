@@ -16,12 +16,18 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 )
 
+// Parents reads and writes the objects that have approvals; *cluster.States does.
+type Parents interface {
+	Get(ctx context.Context, ref parent.Ref, live bool) (*cluster.Object, error)
+	Apply(ctx context.Context, ref parent.Ref, p cluster.Patch) error
+}
+
 // ForgetUsedApprovals returns the function for Reporter.Recurred: when a difference occurs again, it
 // removes the used approvals of its earlier occurrence from the claims of the parent, so that it can be
 // approved again (KR-05-35). manager is the field manager of the write.
-func ForgetUsedApprovals(c *cluster.Cluster, manager string) func(context.Context, parent.Ref, string) error {
+func ForgetUsedApprovals(parents Parents, manager string) func(context.Context, parent.Ref, string) error {
 	return func(ctx context.Context, ref parent.Ref, id string) error {
-		o, err := c.States.Get(ctx, ref, true)
+		o, err := parents.Get(ctx, ref, true)
 		if err != nil {
 			return err
 		}
@@ -31,7 +37,7 @@ func ForgetUsedApprovals(c *cluster.Cluster, manager string) func(context.Contex
 			return nil
 		}
 		value := next.String()
-		return c.States.Apply(ctx, o.State.Ref, cluster.Patch{
+		return parents.Apply(ctx, o.State.Ref, cluster.Patch{
 			Manager: manager, ResourceVersion: o.ResourceVersion,
 			Annotations: map[string]*string{v1alpha1.AnnotationKeyClaims: &value},
 		})
@@ -39,13 +45,10 @@ func ForgetUsedApprovals(c *cluster.Cluster, manager string) func(context.Contex
 }
 
 // EndLeftoverApprovals returns the function for Reporter.Approved: it ends the approvals of a difference that were left over when it was
-// carried out (KR-05-40). Nothing is read past the cache where it has none. manager is the field manager of the write.
-func EndLeftoverApprovals(c *cluster.Cluster, manager string) func(context.Context, parent.Ref, string) error {
+// carried out (KR-05-40). It reads past the cache, which may not have the use of the approval yet. manager is the field manager of the write.
+func EndLeftoverApprovals(parents Parents, manager string) func(context.Context, parent.Ref, string) error {
 	return func(ctx context.Context, ref parent.Ref, id string) error {
-		if o := c.States.Cached(ref); o != nil && approval.Leftover(o.Annotations, id, clock.Now()) == nil {
-			return nil
-		}
-		o, err := c.States.Get(ctx, ref, true)
+		o, err := parents.Get(ctx, ref, true)
 		if errors.Is(err, admission.ErrNotFound) {
 			return nil
 		}
@@ -56,7 +59,7 @@ func EndLeftoverApprovals(c *cluster.Cluster, manager string) func(context.Conte
 		if edits == nil {
 			return nil
 		}
-		return c.States.Apply(ctx, o.State.Ref, cluster.Patch{Manager: manager, ResourceVersion: o.ResourceVersion, Annotations: edits})
+		return parents.Apply(ctx, o.State.Ref, cluster.Patch{Manager: manager, ResourceVersion: o.ResourceVersion, Annotations: edits})
 	}
 }
 

@@ -98,8 +98,8 @@ func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster
 	reporter, err := drift.NewReporter(drift.Config{
 		Client: direct, Receivers: drift.Names(senders), Log: o.Log.WithName("notify"), Records: o.Records,
 		Events:   mgr.GetEventRecorder(v1alpha1.ManagerGate),
-		Recurred: drift.ForgetUsedApprovals(c, v1alpha1.ManagerGate),
-		Approved: drift.EndLeftoverApprovals(c, v1alpha1.ManagerGate),
+		Recurred: drift.ForgetUsedApprovals(c.States, v1alpha1.ManagerGate),
+		Approved: drift.EndLeftoverApprovals(c.States, v1alpha1.ManagerGate),
 	})
 	if err != nil {
 		return nil, err

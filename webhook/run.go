@@ -258,8 +258,8 @@ func (o Options) reporter(mgr manager.Manager, c *cluster.Cluster, senders []*dr
 	return drift.NewReporter(drift.Config{
 		Client: direct, Receivers: drift.Names(senders), Log: o.Log.WithName("drift"), Records: o.Records,
 		Events:   mgr.GetEventRecorder(v1alpha1.ManagerWebhook),
-		Recurred: drift.ForgetUsedApprovals(c, v1alpha1.ManagerWebhook),
-		Approved: drift.EndLeftoverApprovals(c, v1alpha1.ManagerWebhook),
+		Recurred: drift.ForgetUsedApprovals(c.States, v1alpha1.ManagerWebhook),
+		Approved: drift.EndLeftoverApprovals(c.States, v1alpha1.ManagerWebhook),
 	})
 }
 
