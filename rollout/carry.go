@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/clock"
@@ -214,33 +216,48 @@ func (c *Controller) changes(ctx context.Context, r *run, set *allowance.Set) (a
 	}
 	var failed error
 	r.each(0, func(object *v1alpha1.RolloutObject, _ *v1alpha1.RolloutObjectStatus) bool {
-		p := c.Cluster.States.Cached(ref(object))
-		for _, difference := range object.Differences {
-			d, err := c.drift(ctx, difference)
-			if failed = err; failed != nil {
-				return false
-			}
-			if d == nil {
-				continue
-			}
-			var own map[string]string
-			if child := c.Cluster.States.Cached(identity.Ref(d.Spec.Child)); child != nil {
-				own = child.Labels
-			}
-			change := rollout.ChangeOf(&d.Spec, own)
-			change.NamespaceLabels = c.Cluster.Namespaces.Labels(change.Namespace)
-			out.changes = append(out.changes, change)
-			var initiators []string
-			if p != nil {
-				initiators = trace.Authors(p.Annotations, rollout.HeldSince(d, p.State))
-			}
-			out.authors = append(out.authors, rollout.Authors(&d.Spec, initiators)...)
-		}
-		return true
+		failed = changesOf(ctx, c, object, &out)
+		return failed == nil
 	})
 	slices.Sort(out.authors)
 	out.authors = slices.Compact(out.authors)
 	return out, failed
+}
+
+// changesOf one object of a plan, and their authors. What is not in a watch is read: the answer is kept for as long as the plan is.
+func changesOf(ctx context.Context, c *Controller, object *v1alpha1.RolloutObject, out *answer) error {
+	p, err := stateOf(ctx, c, ref(object))
+	if err != nil {
+		return err
+	}
+	for _, difference := range object.Differences {
+		d, err := c.drift(ctx, difference)
+		if err != nil {
+			return err
+		}
+		if d == nil {
+			continue
+		}
+		var own map[string]string
+		if d.Spec.Operation != string(admission.Create) {
+			child, err := c.Cluster.States.Look(ctx, identity.Ref(d.Spec.Child))
+			switch {
+			case err == nil:
+				own = child.Labels
+			case !errors.Is(err, admission.ErrNotFound):
+				return fmt.Errorf("cannot read %s: %w", identity.Describe(identity.Ref(d.Spec.Child)), err)
+			}
+		}
+		change := rollout.ChangeOf(&d.Spec, own)
+		change.NamespaceLabels = c.Cluster.Namespaces.Labels(change.Namespace)
+		out.changes = append(out.changes, change)
+		var initiators []string
+		if p != nil {
+			initiators = trace.Authors(p.Annotations, rollout.HeldSince(d, p))
+		}
+		out.authors = append(out.authors, rollout.Authors(&d.Spec, initiators)...)
+	}
+	return nil
 }
 
 // drift that shows a difference, from the cache; nil where it is gone.

@@ -4,9 +4,16 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/fake"
+	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 )
 
@@ -33,6 +40,89 @@ func TestNotReady(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := &cluster.Object{State: &parent.State{Role: c.role, Conditions: c.conditions}}
 			require.Equal(t, c.want, notReady(o))
+		})
+	}
+}
+
+// unwatched returns a controller whose watches have nothing yet, as after another replica led. The API server has the objects.
+func unwatched(t *testing.T, objects ...runtime.Object) *Controller {
+	t.Helper()
+	apps := schema.GroupVersion{Group: "apps", Version: "v1"}
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{apps})
+	mapper.Add(apps.WithKind("Deployment"), meta.RESTScopeNamespace)
+	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		apps.WithResource("deployments"): "DeploymentList",
+		{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}: "CustomResourceDefinitionList",
+	}, objects...)
+	kinds, err := cluster.NewKinds(client, mapper)
+	require.NoError(t, err)
+	return &Controller{Cluster: &cluster.Cluster{Kinds: kinds, States: cluster.NewStates(client, kinds)}}
+}
+
+func deployment(available bool) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": int64(1)}, "status": map[string]any{"replicas": int64(1)}}}
+	if available {
+		o.Object["status"] = map[string]any{"replicas": int64(1), "readyReplicas": int64(1), "availableReplicas": int64(1), "updatedReplicas": int64(1),
+			"conditions": []any{map[string]any{"type": "Available", "status": "True"}}}
+	}
+	o.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"})
+	o.SetNamespace("team")
+	o.SetName("web")
+	o.SetUID("web-uid")
+	o.SetLabels(map[string]string{"tier": "test"})
+	return o
+}
+
+// TestUnwatched: what no watch has yet is read. It is neither taken for deleted, which would end its wave without its
+// health (KR-14-54), nor left out of a plan.
+func TestUnwatched(t *testing.T) {
+	of := &v1alpha1.RolloutObject{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "team", Name: "web", UID: "web-uid"}
+	for name, tc := range map[string]struct {
+		objects []runtime.Object
+		want    v1alpha1.RolloutState
+		reason  string
+	}{
+		"not healthy": {[]runtime.Object{deployment(false)}, v1alpha1.RolloutObjectApproved, "its status does not report it as current"},
+		"healthy":     {[]runtime.Object{deployment(true)}, v1alpha1.RolloutObjectDone, ""},
+		"gone":        {nil, v1alpha1.RolloutObjectLeftOut, "it does not exist any more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, reason := unwatched(t, tc.objects...).health(t.Context(), &object{}, of, nil)
+			require.Equal(t, tc.want, got)
+			require.Equal(t, tc.reason, reason)
+		})
+	}
+}
+
+// TestPendingUnwatched: a plan has what its labels select, also of kinds that no watch has yet.
+func TestPendingUnwatched(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	d := &v1alpha1.Drift{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "aaaaaaaaaaaaaaaa"}, Spec: v1alpha1.DriftSpec{
+		ID: "aaaaaaaaaaaaaaaa", SuggestedApproval: "any", Causes: []v1alpha1.HopCause{{Kind: v1alpha1.CauseController, Name: "web"}},
+		Parent: v1alpha1.ObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "team", Name: "web", UID: "web-uid"},
+		Child:  v1alpha1.ObjectReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Namespace: "team", Name: "web-1", UID: "web-1-uid"},
+	}, Status: v1alpha1.DriftStatus{Phase: v1alpha1.DriftDetected}}
+	drifts := clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(d).Build()
+	for name, tc := range map[string]struct {
+		labels  *metav1.LabelSelector
+		objects []runtime.Object
+		want    int
+	}{
+		"no labels":    {nil, nil, 1},
+		"selected":     {&metav1.LabelSelector{MatchLabels: map[string]string{"tier": "test"}}, []runtime.Object{deployment(true)}, 1},
+		"not selected": {&metav1.LabelSelector{MatchLabels: map[string]string{"tier": "prod"}}, []runtime.Object{deployment(true)}, 0},
+		"without label": {&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tier", Operator: metav1.LabelSelectorOpDoesNotExist}}},
+			[]runtime.Object{deployment(true)}, 0},
+		"gone": {&metav1.LabelSelector{MatchLabels: map[string]string{"tier": "test"}}, nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &object{Object: &v1alpha1.Rollout{}, spec: &v1alpha1.RolloutSpec{
+				Cause: v1alpha1.RolloutCause{Controller: "web"}, Selector: &v1alpha1.RolloutSelector{Labels: tc.labels}}}
+			o.SetNamespace("team")
+			got, err := unwatched(t, tc.objects...).pending(t.Context(), o, drifts)
+			require.NoError(t, err)
+			require.Len(t, got, tc.want)
 		})
 	}
 }

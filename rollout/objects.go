@@ -160,9 +160,12 @@ func (c *Controller) observe(ctx context.Context, o *object, r *run) {
 func (c *Controller) health(ctx context.Context, o *object, of *v1alpha1.RolloutObject,
 	below map[types.UID][]*cluster.Object,
 ) (v1alpha1.RolloutState, string) {
-	p := c.Cluster.States.Cached(ref(of))
-	if p == nil || p.State.UID != of.UID {
+	p, err := c.Cluster.States.Get(ctx, ref(of), false)
+	if errors.Is(err, admission.ErrNotFound) {
 		return v1alpha1.RolloutObjectLeftOut, "it does not exist any more"
+	}
+	if err != nil {
+		return v1alpha1.RolloutObjectApproved, "it cannot be read: " + err.Error()
 	}
 	claims := approval.ParseClaims(p.Annotations[v1alpha1.AnnotationKeyClaims])
 	for _, difference := range of.Differences {

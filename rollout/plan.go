@@ -12,8 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/rollout"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -32,14 +34,33 @@ func (c *Controller) pending(ctx context.Context, o *object, from client.Reader)
 	for i := range list.Items {
 		d := &list.Items[i]
 		p := rollout.Pending{Drift: d}
-		if s := c.Cluster.States.Cached(identity.Ref(d.Spec.Parent)); s != nil {
-			p.Labels = s.Labels
+		if s := o.spec.Selector; s != nil && s.Labels != nil {
+			of, err := stateOf(ctx, c, identity.Ref(d.Spec.Parent))
+			if err != nil {
+				return nil, err
+			}
+			if of == nil {
+				continue
+			}
+			p.Labels = of.Labels
 		}
 		if rollout.Wanted(o.spec, o.GetNamespace(), p) {
 			out = append(out, p)
 		}
 	}
 	return out, nil
+}
+
+// stateOf an object, from the watch of its kind or live; nil where it does not exist.
+func stateOf(ctx context.Context, c *Controller, ref parent.Ref) (*parent.State, error) {
+	o, err := c.Cluster.States.Get(ctx, ref, false)
+	if errors.Is(err, admission.ErrNotFound) {
+		return nil, nil //nolint:nilnil // See above.
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", identity.Describe(ref), err)
+	}
+	return o.State, nil
 }
 
 // plan a Rollout: its batches are written first, so that a plan with an id has all of them.
