@@ -67,12 +67,15 @@ func resourcesOf(req *fnv1.RunFunctionRequest, xr parent.Ref) []*resource {
 	for i, name := range names {
 		r := &all[i]
 		r.name, out[i] = name, r
-		if want, ok := desired[name]; ok {
-			r.want, r.desired = want, ssa.Unstructured(ssa.Object(want.GetResource()))
-			r.unmask()
-		}
+		var like map[string]any
 		if is, ok := observed[name]; ok {
-			r.observed = offline.Observe(is.GetResource(), xr)
+			if r.observed = offline.Observe(is.GetResource(), xr); r.observed != nil {
+				like = r.observed.Object
+			}
+		}
+		if want, ok := desired[name]; ok {
+			r.want, r.desired = want, ssa.Unstructured(ssa.ObjectLike(want.GetResource(), like))
+			r.unmask()
 		}
 		r.replaced = r.observed != nil && r.desired != nil && kindOf(r.observed.Unstructured) != kindOf(r.desired)
 		r.operation = r.operationOf()

@@ -25,6 +25,9 @@ func Apply(observed, desired map[string]any, owned *Ownership) map[string]any {
 // that the pipeline and other managers own in it. Where nothing changes, the result is the old map.
 func mergeMaps(old, want map[string]any, own, oth fieldSet) (out map[string]any, changed bool) {
 	out = old
+	if want != nil && reflect.ValueOf(old).Pointer() == reflect.ValueOf(want).Pointer() { // see ObjectLike
+		return out, false
+	}
 	edit := func() {
 		if !changed {
 			out, changed = copyOf(old), true

@@ -64,6 +64,95 @@ func FromValue(v *structpb.Value) any {
 	return nil
 }
 
+// ObjectLike reads a Struct like Object, but takes the values that are equal to those of another object from there: most of
+// what a pipeline wants is what was observed. Only the map of the first level is its own. nil for a nil Struct.
+func ObjectLike(s *structpb.Struct, like map[string]any) map[string]any {
+	if s == nil {
+		return nil
+	}
+	out, same := mapLike(s.GetFields(), like)
+	if same {
+		return maps.Clone(out)
+	}
+	return out
+}
+
+// mapLike converts fields as FromValue does. same is whether the result is like.
+func mapLike(fields map[string]*structpb.Value, like map[string]any) (out map[string]any, same bool) {
+	for k, v := range fields {
+		known, has := like[k]
+		value, same := valueLike(v, known)
+		if has && same {
+			continue // it is filled in where another one differs
+		}
+		if out == nil {
+			out = make(map[string]any, len(fields))
+		}
+		out[k] = value
+	}
+	if out == nil && len(fields) == len(like) && like != nil {
+		return like, true
+	}
+	if out == nil {
+		out = make(map[string]any, len(fields))
+	}
+	if len(out) < len(fields) {
+		for k := range fields {
+			if _, converted := out[k]; !converted {
+				out[k] = like[k]
+			}
+		}
+	}
+	return out, false
+}
+
+// valueLike converts a value as FromValue does. same is whether the result is like.
+func valueLike(v *structpb.Value, like any) (out any, same bool) {
+	switch k := v.GetKind().(type) {
+	case *structpb.Value_StringValue:
+		if text, ok := like.(string); ok && text == k.StringValue {
+			return like, true
+		}
+	case *structpb.Value_StructValue:
+		if m, ok := like.(map[string]any); ok && k.StructValue != nil {
+			return mapLike(k.StructValue.GetFields(), m)
+		}
+	case *structpb.Value_ListValue:
+		if l, ok := like.([]any); ok {
+			return listLike(k.ListValue.GetValues(), l, like)
+		}
+	case *structpb.Value_NumberValue, *structpb.Value_BoolValue, *structpb.Value_NullValue:
+		out = FromValue(v)
+		return out, out == like
+	}
+	return FromValue(v), false
+}
+
+// listLike converts the values of a list as FromValue does, boxed is like as a value. same is whether the result is that.
+func listLike(values []*structpb.Value, like []any, boxed any) (out any, same bool) {
+	var list []any
+	for i, v := range values {
+		var known any
+		if i < len(like) {
+			known = like[i]
+		}
+		value, same := valueLike(v, known)
+		if list == nil && (!same || i >= len(like)) {
+			list = append(make([]any, 0, len(values)), like[:min(i, len(like))]...)
+		}
+		if list != nil {
+			list = append(list, value)
+		}
+	}
+	switch {
+	case list != nil:
+		return list, false
+	case len(values) == len(like):
+		return boxed, true
+	}
+	return append(make([]any, 0, len(values)), like[:len(values)]...), false
+}
+
 // ToStruct converts a map to a Struct, the reverse of Object. A value of no JSON type becomes null.
 func ToStruct(m map[string]any) *structpb.Struct {
 	out := &structpb.Struct{Fields: make(map[string]*structpb.Value, len(m))}
