@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -244,7 +245,7 @@ func changesOf(ctx context.Context, c *Controller, object *v1alpha1.RolloutObjec
 			switch {
 			case err == nil:
 				own = child.Labels
-			case !errors.Is(err, admission.ErrNotFound):
+			case !errors.Is(err, admission.ErrNotFound) && !meta.IsNoMatchError(err):
 				return fmt.Errorf("cannot read %s: %w", identity.Describe(identity.Ref(d.Spec.Child)), err)
 			}
 		}

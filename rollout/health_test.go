@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,7 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -50,13 +53,14 @@ func unwatched(t *testing.T, objects ...runtime.Object) *Controller {
 	apps := schema.GroupVersion{Group: "apps", Version: "v1"}
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{apps})
 	mapper.Add(apps.WithKind("Deployment"), meta.RESTScopeNamespace)
-	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-		apps.WithResource("deployments"): "DeploymentList",
+	api := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		apps.WithResource("deployments"):                                                      "DeploymentList",
+		{Version: "v1", Resource: "namespaces"}:                                               "NamespaceList",
 		{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}: "CustomResourceDefinitionList",
 	}, objects...)
-	kinds, err := cluster.NewKinds(client, mapper)
+	kinds, err := cluster.NewKinds(api, mapper)
 	require.NoError(t, err)
-	return &Controller{Cluster: &cluster.Cluster{Kinds: kinds, States: cluster.NewStates(client, kinds)}}
+	return &Controller{Cluster: &cluster.Cluster{Kinds: kinds, States: cluster.NewStates(api, kinds), Namespaces: cluster.NewNamespaces(api)}}
 }
 
 func deployment(available bool) *unstructured.Unstructured {
@@ -94,35 +98,77 @@ func TestUnwatched(t *testing.T) {
 	}
 }
 
-// TestPendingUnwatched: a plan has what its labels select, also of kinds that no watch has yet.
-func TestPendingUnwatched(t *testing.T) {
+// drifts of a controller on the Deployment, one that another controller caused on an object that is not, and one on a kind that no longer is.
+func drifts(t *testing.T) client.Reader {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
-	d := &v1alpha1.Drift{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "aaaaaaaaaaaaaaaa"}, Spec: v1alpha1.DriftSpec{
-		ID: "aaaaaaaaaaaaaaaa", SuggestedApproval: "any", Causes: []v1alpha1.HopCause{{Kind: v1alpha1.CauseController, Name: "web"}},
-		Parent: v1alpha1.ObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "team", Name: "web", UID: "web-uid"},
-		Child:  v1alpha1.ObjectReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Namespace: "team", Name: "web-1", UID: "web-1-uid"},
-	}, Status: v1alpha1.DriftStatus{Phase: v1alpha1.DriftDetected}}
-	drifts := clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(d).Build()
+	drift := func(id, controller, kind, name string) *v1alpha1.Drift {
+		return &v1alpha1.Drift{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: id}, Spec: v1alpha1.DriftSpec{
+			ID: id, SuggestedApproval: "any", Operation: "UPDATE", Causes: []v1alpha1.HopCause{{Kind: v1alpha1.CauseController, Name: controller}},
+			Parent: v1alpha1.ObjectReference{APIVersion: "apps/v1", Kind: kind, Namespace: "team", Name: name, UID: types.UID(name + "-uid")},
+			Child:  v1alpha1.ObjectReference{APIVersion: "apps/v1", Kind: kind, Namespace: "team", Name: name, UID: types.UID(name + "-uid")},
+		}, Status: v1alpha1.DriftStatus{Phase: v1alpha1.DriftDetected}}
+	}
+	return clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(drift("aaaaaaaaaaaaaaaa", "web", "Deployment", "web"),
+		drift("bbbbbbbbbbbbbbbb", "other", "Deployment", "unread"), drift("cccccccccccccccc", "web", "Removed", "web")).Build()
+}
+
+// TestPendingUnwatched: a plan has what its labels select, also of kinds that no watch has yet. A Drift of a kind that is not served any more
+// keeps none from being made, and what the Rollout is not of is not read.
+func TestPendingUnwatched(t *testing.T) {
+	const web, removed = "aaaaaaaaaaaaaaaa", "cccccccccccccccc"
 	for name, tc := range map[string]struct {
 		labels  *metav1.LabelSelector
 		objects []runtime.Object
-		want    int
+		want    []string
 	}{
-		"no labels":    {nil, nil, 1},
-		"selected":     {&metav1.LabelSelector{MatchLabels: map[string]string{"tier": "test"}}, []runtime.Object{deployment(true)}, 1},
-		"not selected": {&metav1.LabelSelector{MatchLabels: map[string]string{"tier": "prod"}}, []runtime.Object{deployment(true)}, 0},
+		"no labels":    {nil, nil, []string{web, removed}},
+		"selected":     {&metav1.LabelSelector{MatchLabels: map[string]string{"tier": "test"}}, []runtime.Object{deployment(true)}, []string{web}},
+		"not selected": {&metav1.LabelSelector{MatchLabels: map[string]string{"tier": "prod"}}, []runtime.Object{deployment(true)}, nil},
 		"without label": {&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tier", Operator: metav1.LabelSelectorOpDoesNotExist}}},
-			[]runtime.Object{deployment(true)}, 0},
-		"gone": {&metav1.LabelSelector{MatchLabels: map[string]string{"tier": "test"}}, nil, 0},
+			[]runtime.Object{deployment(true)}, nil},
+		"gone": {&metav1.LabelSelector{MatchLabels: map[string]string{"tier": "test"}}, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := &object{Object: &v1alpha1.Rollout{}, spec: &v1alpha1.RolloutSpec{
 				Cause: v1alpha1.RolloutCause{Controller: "web"}, Selector: &v1alpha1.RolloutSelector{Labels: tc.labels}}}
 			o.SetNamespace("team")
-			got, err := unwatched(t, tc.objects...).pending(t.Context(), o, drifts)
+			c := unwatched(t, tc.objects...)
+			var read []string
+			c.Cluster.States.OnLiveRead(func(ref parent.Ref) { read = append(read, ref.Name) })
+			pending, err := c.pending(t.Context(), o, drifts(t))
 			require.NoError(t, err)
-			require.Len(t, got, tc.want)
+			var got []string
+			for _, p := range pending {
+				got = append(got, p.Drift.Name)
+			}
+			require.Equal(t, tc.want, got)
+			require.NotContains(t, read, "unread")
+			require.Equal(t, tc.labels != nil, slices.Contains(read, "web"), "read: %v", read)
 		})
 	}
+}
+
+// TestChangesUnwatched: the rules see the labels and the authors of what no watch has yet. A kind that is not served any more has none.
+func TestChangesUnwatched(t *testing.T) {
+	o := deployment(true)
+	o.SetAnnotations(map[string]string{v1alpha1.AnnotationKeyTrace: `[{"apiVersion":"apps/v1","kind":"Deployment","name":"web","generation":1,"user":"anna"}]`})
+	c := unwatched(t, o)
+	c.Drifts = drifts(t)
+	var got answer
+	for kind, drift := range map[string]string{"Deployment": "aaaaaaaaaaaaaaaa", "Removed": "cccccccccccccccc"} {
+		of := &v1alpha1.RolloutObject{APIVersion: "apps/v1", Kind: kind, Namespace: "team", Name: "web", UID: "web-uid",
+			Differences: []v1alpha1.RolloutDifference{{Namespace: "team", Drift: drift, ID: drift}}}
+		require.NoError(t, changesOf(t.Context(), c, of, &got))
+	}
+	require.Len(t, got.changes, 2)
+	for _, change := range got.changes {
+		want := map[string]string{"tier": "test"}
+		if change.Kind.Kind == "Removed" {
+			want = nil
+		}
+		require.Equal(t, want, change.Labels)
+	}
+	require.Contains(t, got.authors, "anna")
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,11 +31,19 @@ func (c *Controller) pending(ctx context.Context, o *object, from client.Reader)
 	if err := from.List(ctx, list, client.InNamespace(o.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("cannot list drifts: %w", err)
 	}
+	unlabelled := o.spec
+	if s := o.spec.Selector; s != nil && s.Labels != nil {
+		unlabelled = o.spec.DeepCopy()
+		unlabelled.Selector.Labels = nil
+	}
 	var out []rollout.Pending
 	for i := range list.Items {
 		d := &list.Items[i]
 		p := rollout.Pending{Drift: d}
-		if s := o.spec.Selector; s != nil && s.Labels != nil {
+		if !rollout.Wanted(unlabelled, o.GetNamespace(), p) {
+			continue // its parent is not read
+		}
+		if unlabelled != o.spec {
 			of, err := stateOf(ctx, c, identity.Ref(d.Spec.Parent))
 			if err != nil {
 				return nil, err
@@ -51,13 +60,13 @@ func (c *Controller) pending(ctx context.Context, o *object, from client.Reader)
 	return out, nil
 }
 
-// stateOf an object, from the watch of its kind or live; nil where it does not exist.
+// stateOf an object, from the watch of its kind or live; nil where it does not exist, or its kind is not served any more.
 func stateOf(ctx context.Context, c *Controller, ref parent.Ref) (*parent.State, error) {
 	o, err := c.Cluster.States.Get(ctx, ref, false)
-	if errors.Is(err, admission.ErrNotFound) {
+	switch {
+	case errors.Is(err, admission.ErrNotFound), meta.IsNoMatchError(err):
 		return nil, nil //nolint:nilnil // See above.
-	}
-	if err != nil {
+	case err != nil:
 		return nil, fmt.Errorf("cannot read %s: %w", identity.Describe(ref), err)
 	}
 	return o.State, nil
