@@ -6,6 +6,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/allowance/expression"
+	"github.com/kausality-io/function-kausality/admission/facts"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/trace"
@@ -158,7 +159,7 @@ func allowanceMissing(ev *evaluation, r outcome.Refusal) outcome.Refusal {
 	case sectionInitializing:
 		r.Why = fmt.Sprintf("%s initializes, and neither section initializing of AllowancePolicy %s nor an allowance on it allows %s", on, policies, what)
 	default:
-		r.Why = fmt.Sprintf("no allowance on %s covers %s (AllowancePolicy %s)", on, what, policies)
+		r.Why = fmt.Sprintf("no allowance on %s covers %s (AllowancePolicy %s)", on, what, policies) + facts.GraphLines(ev.ctx, ev.Facts, ev.parent(), n.missing)
 	}
 	return r
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/approve"
+	"github.com/kausality-io/function-kausality/admission/facts"
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/outcome"
@@ -96,6 +97,9 @@ func driftRefusal(ev *evaluation) outcome.Refusal {
 		r.Why = "it was held before the last intent of " + p + " (generation " + intent + "), which does not change it" + open + rev + end
 	default:
 		r.Why = "it is an unrequested change: the spec of " + p + " has not changed since it settled at generation " + intent + open + rev + end
+	}
+	if !ev.needsApproval() {
+		r.Why += facts.GraphLines(ev.ctx, ev.Facts, ev.parent(), nil)
 	}
 	if lacking := ev.view().set.Lacking(ev.query()); lacking != "" {
 		r.Why += "; " + lacking

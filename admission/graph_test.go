@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/authorship"
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -68,6 +69,81 @@ func TestGraphCause(t *testing.T) {
 			assert.Equal(t, tc.want, d.Report.Drift.Causes, tc.reason)
 			if name == "Update" {
 				assert.Contains(t, d.Message, "settled at generation 1 ("+revision+", changed by anna)")
+			}
+		})
+	}
+}
+
+// graphWorld is a world in which a graph can be read.
+type graphWorld struct {
+	builtWorld
+	graph map[string]any
+	err   error
+}
+
+func (w graphWorld) Object(_ context.Context, ref parent.Ref) (map[string]any, error) {
+	if ref.GroupVersionKind != authorship.GraphKind || ref.Name != "shop" {
+		return nil, nil
+	}
+	return w.graph, w.err
+}
+
+// TestGraphLines: a refusal names the lines of the graph that have what was changed (KR-18-10).
+func TestGraphLines(t *testing.T) {
+	graph := func(resource string) map[string]any {
+		return fx.Object(`{kind: ResourceGraphDefinition, spec: {resources: [` + resource + `]}}`).Object
+	}
+	const config = `{id: config, includeWhen: ["${schema.spec.on}"], template: {data: {message: "${schema.spec.message}"}}}`
+	policies := policySet(t, `{kind: AllowancePolicy, metadata: {name: p}, spec: {target: {apiGroup: kro.run, kind: Shop}}}`)
+	for name, tc := range map[string]struct {
+		reason   string
+		resource string
+		err      error
+		policies *allowance.Set
+		op       Operation
+		intent   bool
+		kind     string
+		code     outcome.Reason
+		want     string
+	}{
+		"Drift": {reason: "an edit of the graph", resource: config, op: Update, code: outcome.ReasonDrift,
+			want: "; in ResourceGraphDefinition shop: resources[0].template.data.message: ${schema.spec.message}"},
+		"Missing": {reason: "a change that no rule explains", resource: config, op: Update, intent: true, policies: policies, code: outcome.ReasonAllowanceMissing,
+			want: "covers data.message (AllowancePolicy p); in ResourceGraphDefinition shop: resources[0].template.data.message: ${schema.spec.message}"},
+		"Delete": {reason: "a condition", resource: config, op: Delete, intent: true, policies: policies, code: outcome.ReasonAllowanceMissing,
+			want: `covers delete (AllowancePolicy p); in ResourceGraphDefinition shop: resources[0].includeWhen: ["${schema.spec.on}"]`},
+		"Dropped": {reason: "the graph has it no more", resource: `{id: other}`, op: Delete, code: outcome.ReasonDrift,
+			want: "; in ResourceGraphDefinition shop: it has no resource config"},
+		"Secret": {reason: "an expression may have the value", resource: config, op: Update, kind: "Secret", code: outcome.ReasonDrift,
+			want: "; in ResourceGraphDefinition shop: resources[0].template.data.message"},
+		"Unread": {reason: "no reason to decide otherwise", resource: config, op: Update, err: assert.AnError, code: outcome.ReasonDrift},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i, c := instanceAndChild()
+			if tc.intent {
+				i = fx.With(i, fx.Set(int64(2), "metadata", "generation"))
+			}
+			if tc.kind != "" {
+				c.SetKind(tc.kind)
+				i = fx.With(i, fx.Annotate("applyset.kubernetes.io/contains-group-kinds", "Secret"))
+			}
+			w := newWorld()
+			w.add(i)
+			req := byCrossplane(tc.op, c)
+			if tc.op == Update {
+				req = byCrossplane(tc.op, c, fx.Set("other", "data", "message"))
+			}
+			e := &Evaluator{World: graphWorld{builtWorld{w, allowance.Build{}}, graph(tc.resource), tc.err}, Options: enforced(), Policies: tc.policies}
+			d, err := e.Evaluate(t.Context(), by(req, kro, subject.ManagerApplySet))
+			require.NoError(t, err)
+			require.Equal(t, tc.code, d.Reason, "%s: %s", tc.reason, d.Message)
+			if tc.want == "" {
+				assert.NotContains(t, d.Message, "in ResourceGraphDefinition", tc.reason)
+				return
+			}
+			assert.Contains(t, d.Message, tc.want, tc.reason)
+			if tc.kind != "" {
+				assert.NotContains(t, d.Message, "${", tc.reason)
 			}
 		})
 	}

@@ -57,7 +57,7 @@ func Unbound(p *v1alpha1.AllowancePolicy, kinds Kinds) []RuleError {
 	if p.Spec.Target == nil {
 		return nil
 	}
-	b := &binding{kinds: kinds, of: targetOf(p.Spec.Target)}
+	b := &binding{kinds: kinds, of: targetOf(p.Spec.Target), derived: p.Annotations[v1alpha1.AnnotationKeyDerivedFrom] != ""}
 	b.target("target")
 	b.subjects("subjects", subjectsOf(p.Spec.Subjects))
 	if len(p.Spec.Rules) > 0 {
@@ -119,6 +119,8 @@ type binding struct {
 	of    target
 	rule  string
 	found []RuleError
+	// derived: the policy is one of a graph, whose resources may have names by expressions.
+	derived bool
 }
 
 // target is a kind as a policy names it.
@@ -370,6 +372,9 @@ func (b *binding) mutation(field, path string, t target) {
 		return
 	}
 	if p.Outside() {
+		if b.derived && path == "metadata.name" {
+			return
+		}
 		b.add(field, "%q is no desired state: no change of it needs a permission", path)
 		return
 	}

@@ -115,6 +115,15 @@ type DeletingRule struct {
 
 // AllowanceRule leads from a changed field to what is allowed by it.
 type AllowanceRule struct {
+	// DerivedFrom are the lines of what the rule was derived from, as in
+	// resources[0].template.spec.replicas: ${schema.spec.replicas}. They have no
+	// effect.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=512
+	// +listType=atomic
+	DerivedFrom []string `json:"derivedFrom,omitempty"`
 	// Trigger is the path of the field; [*] matches any index or key.
 	//
 	// +kubebuilder:validation:MinLength=1

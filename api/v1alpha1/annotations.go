@@ -110,7 +110,7 @@ const (
 	AnnotationKeySettledFields = AnnotationPrefix + "settled-fields"
 
 	// AnnotationKeyDerivedFrom names the ResourceGraphDefinition an
-	// AllowancePolicy was derived from. It is reserved: no release writes it yet.
+	// AllowancePolicy was derived from.
 	AnnotationKeyDerivedFrom = AnnotationPrefix + "derived-from"
 )
 

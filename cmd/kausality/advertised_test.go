@@ -51,7 +51,7 @@ func TestAdvertisedValues(t *testing.T) {
 			"controller-namespaces",
 			"*address", "*-dir", "*-file", "*-host", "*-namespace", "*-secret", "*-user", "*-users", "*-url", "address", "allowances", "annotations",
 			"at", "cluster", "cluster-name", "day", "drift-webhook-link", "drifts", "events", "kubeconfig", "nats-consumer", "nats-stream", "network", "owner",
-			"plan", "previous", "record-spool-size", "store", "webhook-service",
+			"plan", "previous", "record-spool-size", "service-account", "store", "webhook-service", "filename",
 		},
 	}.Test(t, 50)
 }

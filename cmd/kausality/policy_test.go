@@ -247,3 +247,43 @@ func TestPolicyUsage(t *testing.T) {
 		}
 	}
 }
+
+// TestKroDerive: the policies of the graphs of a file are printed, and nothing where one of them is invalid.
+func TestKroDerive(t *testing.T) {
+	const graph = "apiVersion: kro.run/v1alpha1\nkind: ResourceGraphDefinition\nmetadata: {name: shop}\nspec:\n" +
+		"  schema: {apiVersion: v1, kind: Shop, spec: {size: string}}\n  resources:\n" +
+		"  - {id: a, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {size: \"${schema.spec.size}\"}}}\n"
+	good, bad := file(t, "good.yaml", graph), file(t, "bad.yaml", strings.Replace(graph, "schema.spec", "b.spec", 1))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "kro.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := kausality(t, "kro", "derive", "-f", good)
+	if shown := "```yaml\n" + strings.TrimPrefix(out, "---\n") + "```\n"; err != nil || !strings.Contains(string(page), shown) {
+		t.Errorf("docs/kro.md does not show %s%v", shown, err)
+	}
+	out, err = kausality(t, "kro", "derive", "-f", good, "--service-account=kro/kro")
+	for _, want := range []string{"  name: shop-policy\n", "    namespace: kro\n    name: kro\n",
+		"  # resources[0].template.data.size: ${schema.spec.size}\n  - trigger: spec.size\n"} {
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s%v", want, out, err)
+		}
+	}
+	if _, err := kausality(t, "policy", "test", file(t, "policy.yaml", out), "--events="+auditLog(t)); err == nil || strings.Contains(err.Error(), "compile") {
+		t.Errorf("what is printed is a policy: %v", err)
+	}
+	for _, tc := range []struct {
+		args []string
+		err  string
+	}{
+		{[]string{"-f", good, "-f", bad}, `bad.yaml: ResourceGraphDefinition shop: spec.resources[0].template.data.size: the graph has no resource "b"`},
+		{[]string{"-f", good, "--service-account=kro"}, `--service-account "kro" must be NAMESPACE/NAME`},
+		{[]string{"-f", filepath.Join(t.TempDir(), "none")}, "no such file"},
+		{nil, "name the files with graphs with -f"},
+	} {
+		out, err := kausality(t, append([]string{"kro", "derive"}, tc.args...)...)
+		if err == nil || !strings.Contains(err.Error(), tc.err) || strings.Contains(out, "AllowancePolicy") {
+			t.Errorf("%v: want %q, got %v and\n%s", tc.args, tc.err, err, out)
+		}
+	}
+}
