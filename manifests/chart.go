@@ -89,6 +89,10 @@ func controllerRules() []rbacv1.PolicyRule {
 		rbacRule(rbac, []string{"clusterroles"}, observe...),
 		named(rbac, "clusterroles", []string{"get"}, RoleGatePolicies), // what was guarded
 		named(rbac, "clusterroles", append(slices.Clone(write), "escalate"), RoleWebhookPolicies, RoleGatePolicies, RoleControllerPolicies),
-		rbacRule("", []string{"events"}, "create"), // of the election of a leader
+		rbacRule("kro.run", []string{"resourcegraphdefinitions"}, observe...), // of which policies are derived
+		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceAllowancePolicies}, append(slices.Clone(observe), "get", "create", "update", "delete")...),
+		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceAllowancePolicies + "/status"}, "patch"),
+		rbacRule("events.k8s.io", []string{"events"}, "create", "patch"), // about edits that are put back
+		rbacRule("", []string{"events"}, "create"),                       // of the election of a leader
 	}
 }

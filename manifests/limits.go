@@ -18,6 +18,7 @@ const (
 	limitsWebhooks = "kausality-controller-webhooks"
 	limitsSecrets  = "kausality-controller-secrets"
 	limitsPolicies = "kausality-controller-policies"
+	limitsDerived  = "kausality-controller-derived"
 
 	// urlPlaceholder is replaced by the chart, where webhook.url is set.
 	urlPlaceholder = "https://webhook.url.invalid"
@@ -45,18 +46,20 @@ func controllerLimits() []any {
 			resources: []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}}, nil, webhookValidations()),
 		limits(limitsSecrets, group{resources: []string{"secrets"}}, nil, secretValidations()),
 		limits(limitsPolicies, group{name: v1alpha1.Group, resources: []string{v1alpha1.ResourceKausalities}}, nil, policyValidations()),
-		limitsBinding(limitsRoles), limitsBinding(limitsWebhooks), limitsBinding(limitsSecrets), limitsBinding(limitsPolicies),
+		limits(limitsDerived, group{name: v1alpha1.Group, resources: []string{v1alpha1.ResourceAllowancePolicies}}, nil, derivedValidations(), admissionregistrationv1.Delete),
+		limitsBinding(limitsDerived), limitsBinding(limitsRoles), limitsBinding(limitsWebhooks), limitsBinding(limitsSecrets), limitsBinding(limitsPolicies),
 	}
 }
 
-// limits on what the policy controller creates and updates.
-func limits(name string, of group, variables []admissionregistrationv1.Variable,
-	validations []admissionregistrationv1.Validation) *admissionregistrationv1.ValidatingAdmissionPolicy {
+// limits on what the policy controller creates and updates, and on other operations.
+func limits(name string, of group, variables []admissionregistrationv1.Variable, validations []admissionregistrationv1.Validation,
+	also ...admissionregistrationv1.OperationType) *admissionregistrationv1.ValidatingAdmissionPolicy {
+	operations := append([]admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}, also...)
 	return &admissionregistrationv1.ValidatingAdmissionPolicy{
 		TypeMeta: policyType, ObjectMeta: meta(name),
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 			FailurePolicy:    new(admissionregistrationv1.Fail),
-			MatchConstraints: constraints([]group{of}, admissionregistrationv1.Create, admissionregistrationv1.Update),
+			MatchConstraints: constraints([]group{of}, operations...),
 			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "by-the-policy-controller",
 				Expression: `request.userInfo.username == ` + quote(serviceAccountPrefix+Namespace+":"+componentController)}},
 			Variables: variables, Validations: validations,
@@ -135,6 +138,26 @@ func policyValidations() []admissionregistrationv1.Validation {
 		check(`object.metadata.name == `+quote(AuthorsPolicy)+` && has(object.spec.traceOnly) && object.spec.traceOnly &&
 object.spec.resources.all(r, r.apiGroups.all(g, g.endsWith(".crossplane.io")) && !("*" in r.resources))`,
 			"the policy controller creates no policy but the one that traces authors"),
+	}
+}
+
+// derivedValidations keep the policies that others wrote, and let no derived one permit what a graph cannot: the garbage collector removes
+// one of a graph that does not exist.
+func derivedValidations() []admissionregistrationv1.Validation {
+	const from = `'` + v1alpha1.AnnotationKeyDerivedFrom + `'`
+	return []admissionregistrationv1.Validation{
+		check(`object == null || has(object.metadata.annotations) && `+from+` in object.metadata.annotations && has(object.metadata.ownerReferences) &&
+object.metadata.ownerReferences.size() == 1 && object.metadata.ownerReferences.all(o, o.kind == "ResourceGraphDefinition" &&
+o.apiVersion.startsWith("kro.run/") && o.name == object.metadata.annotations[`+from+`])`,
+			"the policy controller writes no AllowancePolicies but those of a ResourceGraphDefinition"),
+		check(`oldObject == null || has(oldObject.metadata.ownerReferences) &&
+oldObject.metadata.ownerReferences.exists(o, o.kind == "ResourceGraphDefinition") ||
+has(oldObject.metadata.labels) && "app.kubernetes.io/managed-by" in oldObject.metadata.labels &&
+oldObject.metadata.labels["app.kubernetes.io/managed-by"] == `+quote(v1alpha1.ManagerController),
+			"the policy controller changes and deletes no AllowancePolicy that it did not write"),
+		check(`object == null || has(object.spec.target) && !has(object.spec.deleting) && (!has(object.spec.rules) || object.spec.rules.all(r,
+r.allow.all(a, a.relation != "External" || a.verbs == ["Update"])))`,
+			"the policy controller derives no permission to delete an external resource"),
 	}
 }
 

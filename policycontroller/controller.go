@@ -44,6 +44,8 @@ type Controller struct {
 	protected manifests.Masked
 	// pulse of the webhook; nil where it is not known.
 	pulse *pulse
+	// deriver of policies from graphs; nil for none.
+	deriver *deriver
 }
 
 const (

@@ -3,6 +3,7 @@ package policycontroller
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -21,6 +22,9 @@ const knownKro = "v0.9."
 
 // graphResource is the resource of graphs.
 var graphResource = authorship.GraphResource.GroupResource()
+
+// maxFailed is how many graphs a message explains.
+const maxFailed = 3
 
 // graphKind is a kind that a graph of kro defines.
 type graphKind struct {
@@ -48,13 +52,14 @@ func graphKinds(ctx context.Context, from client.Reader) ([]graphKind, error) {
 }
 
 // graphsOf a policy: the condition about the graphs of kro that it covers, or of which it covers the instances; false for neither.
-// Nothing is guarded that no policy names (KR-18-07).
-func graphsOf(policy string, set settings.Set, kinds []graphKind) (metav1.Condition, bool) {
+// Nothing is guarded that no policy names (KR-18-07). failed is why no policies could be derived, by the graphs' names (KR-18-11).
+func graphsOf(policy string, set settings.Set, kinds []graphKind, failed map[string]string) (metav1.Condition, bool) {
 	covers := func(gr schema.GroupResource, by func(name string) bool) bool {
 		return slices.ContainsFunc(set.Scopes(), func(s settings.Scope) bool { return by(s.Policy) && s.Covers(gr.Group, gr.Resource) })
 	}
 	own, anyPolicy := func(name string) bool { return name == policy }, func(string) bool { return true }
-	ofGraphs, found := covers(graphResource, own), false
+	ofGraphs := covers(graphResource, own)
+	found := ofGraphs && len(failed) > 0
 	var unguarded, unknown, other []string
 	for _, k := range kinds {
 		ofKind := covers(k.GroupResource, own)
@@ -79,10 +84,24 @@ func graphsOf(policy string, set settings.Set, kinds []graphKind) (metav1.Condit
 		out.Reason = v1alpha1.KausalityReasonOtherRelease
 		out.Message = "another release of kro than " + knownKro + "x defines " + named(other) +
 			": children of their instances may have no parent, and are not held then; read docs/kro.md before you rely on it"
+	case ofGraphs && len(failed) > 0:
+		out.Reason, out.Message = v1alpha1.KausalityReasonNotDerived, "no AllowancePolicies are derived from "+describeFailed(failed)
 	default:
 		out.Status, out.Reason, out.Message = metav1.ConditionTrue, v1alpha1.KausalityReasonGuarded, "graphs of kro are guarded, and the kinds that they define"
 	}
 	return out, found
+}
+
+// describeFailed lists graphs with the reasons.
+func describeFailed(failed map[string]string) string {
+	var out []string
+	for _, graph := range slices.Sorted(maps.Keys(failed)) {
+		out = append(out, graph+" ("+failed[graph]+")")
+	}
+	if n := len(out) - maxFailed; n > 0 {
+		return strings.Join(out[:maxFailed], ", ") + fmt.Sprintf(" and %d more", n)
+	}
+	return strings.Join(out, ", ")
 }
 
 // maxNamed bounds what a message names.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	krov1alpha1 "github.com/kubernetes-sigs/kro/api/v1alpha1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -92,14 +93,14 @@ func Run(ctx context.Context, o Options) error {
 }
 
 // addToScheme what the controller reads and writes.
-var addToScheme = []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme,
+var addToScheme = []func(*runtime.Scheme) error{v1alpha1.AddToScheme, krov1alpha1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme,
 	admissionregistrationv1.AddToScheme, coordinationv1.AddToScheme}
 
 // manager whose cache has the policies, and of the kinds that are written here
 // those objects that have our label.
 func (o Options) manager() (manager.Manager, error) {
 	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{labelName: nameKausality})}
-	byObject := map[client.Object]cache.ByObject{partial(namespaceKind): {Transform: modeOnly}}
+	byObject := map[client.Object]cache.ByObject{partial(namespaceKind): {Transform: modeOnly}, &v1alpha1.AllowancePolicy{}: ours}
 	for _, gvk := range made {
 		byObject[partial(gvk)] = ours
 	}
@@ -149,5 +150,41 @@ func (c *Controller) setup(mgr manager.Manager) error {
 	for _, gvk := range made {
 		b = b.Watches(partial(gvk), one, builder.OnlyMetadata)
 	}
-	return b.Complete(reconcile.Func(c.Reconcile))
+	if err := b.Complete(reconcile.Func(c.Reconcile)); err != nil {
+		return err
+	}
+	return c.setupDeriver(mgr, func(ctx context.Context) {
+		select {
+		case changed <- event.GenericEvent{Object: &v1alpha1.Kausality{}}:
+		case <-ctx.Done():
+		}
+	})
+}
+
+// setupDeriver with a queue of its own: a graph is a key. changed lets the policies be reported on.
+func (c *Controller) setupDeriver(mgr manager.Manager, changed func(context.Context)) error {
+	c.deriver = &deriver{cached: mgr.GetClient(), direct: c.Direct, events: mgr.GetEventRecorder(v1alpha1.ManagerController), log: c.Log.WithName("graphs"),
+		now: c.Now, changed: changed,
+		written: map[string]*v1alpha1.AllowancePolicySpec{}, at: map[string]time.Time{}, failed: map[string]string{}}
+	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{{}} })
+	ofPolicy := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		if p, ok := o.(*v1alpha1.AllowancePolicy); ok && derivedFrom(p) != "" {
+			return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: derivedFrom(p)}}}
+		}
+		return nil
+	})
+	built, err := builder.ControllerManagedBy(mgr).Named("graphs").
+		Watches(&v1alpha1.Kausality{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.AllowancePolicy{}, ofPolicy).
+		Watches(partial(crdKind), all, builder.OnlyMetadata, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
+			return o.GetName() == graphResource.String()
+		}))).
+		Build(c.deriver)
+	if err != nil {
+		return err
+	}
+	c.deriver.watch = func() error {
+		return built.Watch(source.Kind[client.Object](mgr.GetCache(), &krov1alpha1.ResourceGraphDefinition{}, &handler.EnqueueRequestForObject{}))
+	}
+	return nil
 }

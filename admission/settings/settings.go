@@ -34,6 +34,8 @@ type Settings struct {
 	Suspended bool
 	// TraceOnly: changes are traced, and nothing is decided about them (KR-07-13).
 	TraceOnly bool
+	// DerivePolicies: AllowancePolicies are derived from the object, which is a graph of kro (KR-18-11).
+	DerivePolicies bool
 	// CloseTo are the verbs of a closed gate beside Observe; valid where
 	// HasCloseTo, else it is left to the installation.
 	CloseTo    []v1alpha1.Verb
@@ -107,8 +109,8 @@ func Compile(policies []*v1alpha1.Kausality) (set Set, errs map[string]error) {
 // settingsOf returns the settings of a policy without its mode, which differs by Scope.
 func settingsOf(k *v1alpha1.Kausality) Settings {
 	s := Settings{Policy: k.Name, Suspended: k.Spec.Suspend, TraceOnly: k.Spec.TraceOnly, MixedCauses: k.Spec.MixedCauses,
-		RequireApproval: k.Spec.OtherActors == v1alpha1.OtherActorsRequireApproval,
-		SecretFields:    change.SecretFieldsOf(k.Spec.SecretPaths...)}
+		DerivePolicies: k.Spec.DerivePolicies, RequireApproval: k.Spec.OtherActors == v1alpha1.OtherActorsRequireApproval,
+		SecretFields: change.SecretFieldsOf(k.Spec.SecretPaths...)}
 	return s.WithGate(k.Spec.Gate)
 }
 

@@ -106,6 +106,10 @@ type KausalitySpec struct {
 	// whatever the owner of the object. Values of user annotations are still checked.
 	// +optional
 	TraceOnly bool `json:"traceOnly,omitempty"`
+	// DerivePolicies keeps AllowancePolicies in step with the ResourceGraphDefinitions of kro that the policy covers: which field of
+	// an instance lets kro change what.
+	// +optional
+	DerivePolicies bool `json:"derivePolicies,omitempty"`
 	// Freeze refuses all changes of children that the policy covers, or whose parents it covers, in both modes, until it is
 	// removed or has expired: also where a more specific policy covers them. No approval opens a gate. An empty freeze is one.
 	// +optional
@@ -320,6 +324,8 @@ const (
 	KausalityReasonNoLease = "NoLease"
 	// KausalityReasonBeingRemoved: Kausality is being uninstalled.
 	KausalityReasonBeingRemoved = "BeingRemoved"
+	// KausalityReasonNotDerived: no AllowancePolicy could be derived from a graph.
+	KausalityReasonNotDerived = "NotDerived"
 	// KausalityReasonGuarded: Graphs is True.
 	KausalityReasonGuarded = "Guarded"
 	// KausalityReasonNotGuarded: graphs are guarded and what one of them defines is not, or the other way round.

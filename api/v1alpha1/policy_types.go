@@ -112,3 +112,15 @@ const (
 	ReasonEffective     = "Effective"
 	ReasonWithoutEffect = "WithoutEffect"
 )
+
+// ConditionDerived of an AllowancePolicy that is kept in step with a
+// ResourceGraphDefinition: whether its rules are those of the graph. Its message
+// has the lines of the graph that no rule explains.
+const ConditionDerived = "Derived"
+
+// Reasons of ConditionDerived.
+const (
+	ReasonDerived       = "Derived"
+	ReasonDerivedInPart = "DerivedInPart"
+	ReasonInvalidGraph  = "InvalidGraph"
+)

@@ -1,0 +1,409 @@
+package policycontroller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	krov1alpha1 "github.com/kubernetes-sigs/kro/api/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/kausality-io/function-kausality/admission/authorship"
+	"github.com/kausality-io/function-kausality/admission/settings"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/kro"
+)
+
+const (
+	// derivePeriod is how often the policies of one graph are written at most: another writer may put them back as often.
+	derivePeriod = 2 * time.Second
+	// maxUnexplained is how many lines of a graph a condition has.
+	maxUnexplained = 8
+)
+
+// deriver keeps AllowancePolicies in step with graphs of kro (KR-18-11). Its one worker needs no locks but those of what other workers read.
+type deriver struct {
+	// cached has the policies that were derived, and the graphs; direct everything.
+	cached, direct client.Client
+	events         events.EventRecorder
+	log            logr.Logger
+	now            func() time.Time
+	// watch the graphs, once they are served; it is called until it succeeds.
+	watch func() error
+	// changed is called where what Failed returns has changed.
+	changed func(context.Context)
+
+	watching bool
+	// written are the specs as they were written last, by the policies' names, and at when those of a graph were, by its name.
+	written map[string]*v1alpha1.AllowancePolicySpec
+	at      map[string]time.Time
+
+	mu     sync.Mutex
+	failed map[string]string
+}
+
+// Failed returns why no policies could be derived, by the graphs' names. The deriver may be nil.
+func (d *deriver) Failed() map[string]string {
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return maps.Clone(d.failed)
+}
+
+// note why no policies could be derived from a graph, "" where they were.
+func (d *deriver) note(ctx context.Context, graph, why string) {
+	d.mu.Lock()
+	was := d.failed[graph]
+	if delete(d.failed, graph); why != "" {
+		d.failed[graph] = why
+	}
+	d.mu.Unlock()
+	if was != why {
+		d.changed(ctx)
+	}
+}
+
+// Reconcile the policies of a graph.
+func (d *deriver) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if req.Name == "" {
+		return d.all(ctx)
+	}
+	if !d.watching {
+		return reconcile.Result{}, nil
+	}
+	graph := &krov1alpha1.ResourceGraphDefinition{}
+	err := d.cached.Get(ctx, client.ObjectKey{Name: req.Name}, graph)
+	if client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("cannot read ResourceGraphDefinition %s: %w", req.Name, err)
+	}
+	wanted := err == nil && graph.DeletionTimestamp == nil
+	if wanted {
+		if wanted, err = d.wanted(ctx, graph); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	have, err := d.policiesOf(ctx, req.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if !wanted {
+		d.note(ctx, req.Name, "")
+		delete(d.at, req.Name)
+		return reconcile.Result{}, d.remove(ctx, have)
+	}
+	return d.keep(ctx, graph, have)
+}
+
+// all graphs: a Kausality policy changed, or the CRD of graphs. Graphs are watched from the first time on that policies are derived, or are
+// left of one.
+func (d *deriver) all(ctx context.Context) (out reconcile.Result, err error) {
+	if !d.watching {
+		return out, d.begin(ctx) // the watch lists all graphs
+	}
+	graphs := &krov1alpha1.ResourceGraphDefinitionList{}
+	if err := d.cached.List(ctx, graphs); err != nil {
+		return out, fmt.Errorf("cannot list ResourceGraphDefinitions: %w", err)
+	}
+	var errs []error
+	for i := range graphs.Items {
+		again, err := d.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKey{Name: graphs.Items[i].Name}})
+		errs = append(errs, err)
+		out.RequeueAfter = max(out.RequeueAfter, again.RequeueAfter)
+	}
+	return out, errors.Join(errs...)
+}
+
+// begin to watch graphs, if they are served and there is something to derive or to remove.
+func (d *deriver) begin(ctx context.Context) error {
+	policies, err := d.policies(ctx)
+	if err != nil {
+		return err
+	}
+	left := &v1alpha1.AllowancePolicyList{}
+	if err := d.cached.List(ctx, left); err != nil {
+		return fmt.Errorf("cannot list AllowancePolicies: %w", err)
+	}
+	if len(left.Items) == 0 && !slices.ContainsFunc(policies, func(k *v1alpha1.Kausality) bool { return k.Spec.DerivePolicies }) {
+		return nil
+	}
+	err = d.cached.Get(ctx, client.ObjectKey{Name: graphResource.String()}, partial(crdKind))
+	if kerrors.IsNotFound(err) {
+		return nil // its event is the next attempt
+	}
+	if err == nil {
+		err = d.watch()
+	}
+	d.watching = err == nil
+	return err
+}
+
+// policies of Kausality.
+func (d *deriver) policies(ctx context.Context) ([]*v1alpha1.Kausality, error) {
+	list := &v1alpha1.KausalityList{}
+	if err := d.cached.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("cannot list policies: %w", err)
+	}
+	var all []*v1alpha1.Kausality
+	for i := range list.Items {
+		all = append(all, &list.Items[i])
+	}
+	return all, nil
+}
+
+// wanted reports whether a Kausality policy covers a graph and has policies derived from it.
+func (d *deriver) wanted(ctx context.Context, graph *krov1alpha1.ResourceGraphDefinition) (bool, error) {
+	all, err := d.policies(ctx)
+	if err != nil {
+		return false, err
+	}
+	set, _ := settings.Compile(all)
+	return set.For(settings.Target{Group: graphResource.Group, Resource: graphResource.Resource, Labels: graph.Labels}).DerivePolicies, nil
+}
+
+// policiesOf a graph that were derived here, by name.
+func (d *deriver) policiesOf(ctx context.Context, graph string) (map[string]*v1alpha1.AllowancePolicy, error) {
+	list := &v1alpha1.AllowancePolicyList{}
+	if err := d.cached.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("cannot list AllowancePolicies: %w", err)
+	}
+	out := map[string]*v1alpha1.AllowancePolicy{}
+	for i := range list.Items {
+		if p := &list.Items[i]; derivedFrom(p) == graph {
+			out[p.Name] = p
+		}
+	}
+	return out, nil
+}
+
+// derivedFrom returns the graph that a policy was derived from here; "" for another policy. One edit does not make it another one: its
+// owner names the graph, or its annotation with our label.
+func derivedFrom(p *v1alpha1.AllowancePolicy) string {
+	for _, o := range p.OwnerReferences {
+		if o.Kind == authorship.GraphKind.Kind && strings.HasPrefix(o.APIVersion, authorship.GraphKind.Group+"/") {
+			return o.Name
+		}
+	}
+	if p.Labels[labelManaged] == v1alpha1.ManagerController {
+		return p.Annotations[v1alpha1.AnnotationKeyDerivedFrom]
+	}
+	return ""
+}
+
+// keep the policies in step with a graph.
+func (d *deriver) keep(ctx context.Context, graph *krov1alpha1.ResourceGraphDefinition, have map[string]*v1alpha1.AllowancePolicy) (reconcile.Result, error) {
+	state, why := acceptance(graph)
+	if state == pending {
+		return reconcile.Result{}, nil // its status is an event
+	}
+	var derived *kro.Derived
+	if state == accepted {
+		var err error
+		if derived, err = kro.Derive(graph, kro.DefaultServiceAccount); err != nil {
+			why = err.Error()
+		}
+	}
+	if derived == nil { // the last rules stay: kro carries out the last revision that it accepted
+		d.note(ctx, graph.Name, why)
+		return reconcile.Result{}, d.condition(ctx, slices.Collect(maps.Values(have)), metav1.Condition{Status: metav1.ConditionFalse,
+			Reason: v1alpha1.ReasonInvalidGraph, Message: fmt.Sprintf("generation %d of ResourceGraphDefinition %s: %s; the rules are those of an earlier one",
+				graph.Generation, graph.Name, why)})
+	}
+	if wait := d.at[graph.Name].Add(derivePeriod).Sub(d.now()); wait > 0 && differ(derived.Policies, have, graph) {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	var kept []*v1alpha1.AllowancePolicy
+	for i := range derived.Policies {
+		p, err := d.write(ctx, owned(&derived.Policies[i], graph), have)
+		if foreign := (*foreignError)(nil); errors.As(err, &foreign) {
+			d.note(ctx, graph.Name, err.Error())
+			return reconcile.Result{}, nil // an event of that policy is none of ours
+		}
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		kept = append(kept, p)
+		delete(have, p.Name)
+	}
+	d.note(ctx, graph.Name, "")
+	if err := d.remove(ctx, have); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{}, d.condition(ctx, kept, explained(graph, derived.Unknown))
+}
+
+// explained is the condition of policies whose rules are those of a graph.
+func explained(graph *krov1alpha1.ResourceGraphDefinition, unknown []string) metav1.Condition {
+	c := metav1.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonDerived,
+		Message: fmt.Sprintf("from generation %d of ResourceGraphDefinition %s", graph.Generation, graph.Name)}
+	if len(unknown) > 0 {
+		c.Reason = v1alpha1.ReasonDerivedInPart
+		c.Message += "; no rule explains a change of these:\n" + strings.Join(unknown[:min(len(unknown), maxUnexplained)], "\n")
+		if more := len(unknown) - maxUnexplained; more > 0 {
+			c.Message += fmt.Sprintf("\nand %d more", more)
+		}
+	}
+	return c
+}
+
+// Whether kro carries out the current generation of a graph.
+const (
+	pending = iota
+	accepted
+	refused
+)
+
+// acceptance returns whether kro carries out the current generation of a graph, and why not (v0.9.3, api/v1alpha1, GraphAccepted and
+// KindReady). Of two graphs that define one kind it carries out the one that made the CRD.
+func acceptance(graph *krov1alpha1.ResourceGraphDefinition) (state int, why string) {
+	for _, kind := range []krov1alpha1.ConditionType{krov1alpha1.RGDConditionTypeGraphAccepted, krov1alpha1.RGDConditionTypeKindReady} {
+		i := slices.IndexFunc(graph.Status.Conditions, func(c krov1alpha1.Condition) bool { return c.Type == kind })
+		switch {
+		case i < 0 || graph.Status.Conditions[i].ObservedGeneration != graph.Generation || graph.Status.Conditions[i].Status == metav1.ConditionUnknown:
+			return pending, ""
+		case graph.Status.Conditions[i].Status == metav1.ConditionFalse:
+			message := "no reason given"
+			if m := graph.Status.Conditions[i].Message; m != nil {
+				message = *m
+			}
+			return refused, "kro does not accept it: " + message
+		}
+	}
+	return accepted, ""
+}
+
+// owned returns a policy as it is written: by us, and gone with its graph.
+func owned(p *v1alpha1.AllowancePolicy, graph *krov1alpha1.ResourceGraphDefinition) *v1alpha1.AllowancePolicy {
+	out := p.DeepCopy()
+	out.Labels = map[string]string{labelName: nameKausality, labelManaged: v1alpha1.ManagerController}
+	out.OwnerReferences = []metav1.OwnerReference{{APIVersion: authorship.GraphKind.GroupVersion().String(), Kind: authorship.GraphKind.Kind,
+		Name: graph.Name, UID: graph.UID}}
+	return out
+}
+
+// is reports whether a policy is as it is wanted. Labels and annotations of others are theirs.
+func is(have, want *v1alpha1.AllowancePolicy) bool {
+	return equality.Semantic.DeepEqual(have.Spec, want.Spec) && equality.Semantic.DeepEqual(have.OwnerReferences, want.OwnerReferences) &&
+		includes(have.Labels, want.Labels) && includes(have.Annotations, want.Annotations)
+}
+
+func includes(have, want map[string]string) bool {
+	for k, v := range want {
+		if have[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// differ reports whether something is to be written.
+func differ(want []v1alpha1.AllowancePolicy, have map[string]*v1alpha1.AllowancePolicy, graph *krov1alpha1.ResourceGraphDefinition) bool {
+	if len(want) != len(have) {
+		return true
+	}
+	return slices.ContainsFunc(want, func(p v1alpha1.AllowancePolicy) bool {
+		return have[p.Name] == nil || !is(have[p.Name], owned(&p, graph))
+	})
+}
+
+// foreignError is the error of a policy of that name that was not derived.
+type foreignError struct{ name string }
+
+func (e *foreignError) Error() string {
+	return "AllowancePolicy " + e.name + " exists and was not derived; delete or rename it"
+}
+
+// write a policy where it is not as it is wanted, and return it. The API server decides what exists: the cache may be late.
+func (d *deriver) write(ctx context.Context, want *v1alpha1.AllowancePolicy, have map[string]*v1alpha1.AllowancePolicy) (*v1alpha1.AllowancePolicy, error) {
+	graph := derivedFrom(want)
+	if live := have[want.Name]; live != nil && is(live, want) {
+		d.written[want.Name] = want.Spec.DeepCopy()
+		return live, nil
+	}
+	d.at[graph] = d.now()
+	live := &v1alpha1.AllowancePolicy{}
+	err := d.direct.Get(ctx, client.ObjectKeyFromObject(want), live)
+	switch {
+	case kerrors.IsNotFound(err):
+		live = want
+		err = d.direct.Create(ctx, live, client.FieldOwner(v1alpha1.ManagerController))
+	case err != nil:
+	case derivedFrom(live) != graph:
+		return nil, &foreignError{want.Name}
+	case is(live, want):
+		return live, nil
+	default:
+		edited := d.written[want.Name] != nil && equality.Semantic.DeepEqual(*d.written[want.Name], want.Spec)
+		live.Spec, live.OwnerReferences = *want.Spec.DeepCopy(), want.OwnerReferences
+		live.Labels, live.Annotations = merged(live.Labels, want.Labels), merged(live.Annotations, want.Annotations)
+		err = d.direct.Update(ctx, live, client.FieldOwner(v1alpha1.ManagerController))
+		if err == nil && edited {
+			d.events.Eventf(live, nil, corev1.EventTypeWarning, "EditReverted", "Derive",
+				"An edit was put back: the policy is derived from ResourceGraphDefinition %s; edit the graph, or write a policy of another name", graph)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot write AllowancePolicy %s: %w", want.Name, err)
+	}
+	d.written[want.Name] = want.Spec.DeepCopy()
+	writes.WithLabelValues("AllowancePolicy").Inc()
+	d.log.Info("derived", "policy", want.Name, "graph", graph)
+	return live, nil
+}
+
+func merged(have, more map[string]string) map[string]string {
+	out := maps.Clone(have)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, more)
+	return out
+}
+
+// remove policies that are wanted no more.
+func (d *deriver) remove(ctx context.Context, surplus map[string]*v1alpha1.AllowancePolicy) error {
+	for name, p := range surplus {
+		if p.DeletionTimestamp != nil {
+			continue
+		}
+		if err := d.direct.Delete(ctx, p, client.Preconditions{UID: &p.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("cannot remove AllowancePolicy %s: %w", name, err)
+		}
+		delete(d.written, name)
+		writes.WithLabelValues("AllowancePolicy").Inc()
+		d.log.Info("removed", "policy", name)
+	}
+	return nil
+}
+
+// condition of policies about what they were derived from.
+func (d *deriver) condition(ctx context.Context, policies []*v1alpha1.AllowancePolicy, c metav1.Condition) error {
+	c.Type = v1alpha1.ConditionDerived
+	for _, p := range policies {
+		next := p.DeepCopy()
+		c.ObservedGeneration = p.Generation
+		if !meta.SetStatusCondition(&next.Status.Conditions, c) {
+			continue
+		}
+		patch := client.MergeFromWithOptions(p, client.MergeFromWithOptimisticLock{}) // others write conditions, too
+		err := d.direct.Status().Patch(ctx, next, patch, client.FieldOwner(v1alpha1.ManagerController))
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("cannot write the status of AllowancePolicy %s: %w", p.Name, err)
+		}
+	}
+	return nil
+}
