@@ -46,7 +46,8 @@ func controllerLimits() []any {
 			resources: []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}}, nil, webhookValidations()),
 		limits(limitsSecrets, group{resources: []string{"secrets"}}, nil, secretValidations()),
 		limits(limitsPolicies, group{name: v1alpha1.Group, resources: []string{v1alpha1.ResourceKausalities}}, nil, policyValidations()),
-		limits(limitsDerived, group{name: v1alpha1.Group, resources: []string{v1alpha1.ResourceAllowancePolicies}}, nil, derivedValidations(), admissionregistrationv1.Delete),
+		limits(limitsDerived, group{name: v1alpha1.Group, resources: []string{v1alpha1.ResourceAllowancePolicies}}, nil, derivedValidations(),
+			admissionregistrationv1.Delete),
 		limitsBinding(limitsDerived), limitsBinding(limitsRoles), limitsBinding(limitsWebhooks), limitsBinding(limitsSecrets), limitsBinding(limitsPolicies),
 	}
 }

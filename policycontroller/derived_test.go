@@ -218,13 +218,14 @@ func TestDerive(t *testing.T) {
 
 // TestDeriveForeign: a policy of that name that was not derived is left alone.
 func TestDeriveForeign(t *testing.T) {
-	mine := &v1alpha1.AllowancePolicy{ObjectMeta: metav1.ObjectMeta{Name: "shop-policy", Annotations: map[string]string{v1alpha1.AnnotationKeyDerivedFrom: "shop"}}}
+	mine := &v1alpha1.AllowancePolicy{ObjectMeta: metav1.ObjectMeta{Name: "shop-policy",
+		Annotations: map[string]string{v1alpha1.AnnotationKeyDerivedFrom: "shop"}}}
 	d := newDeriving(t, shopGraph("shop", "${schema.spec.size}"), derivingPolicy(), mine)
 	d.run()
 	assert.Empty(t, d.policy("shop-policy").OwnerReferences)
 	assert.Equal(t, map[string]string{"shop": "AllowancePolicy shop-policy exists and was not derived; delete or rename it"}, d.Failed())
 	set, _ := (&Controller{}).understand(&v1alpha1.KausalityList{Items: []v1alpha1.Kausality{*derivingPolicy()}})
-	c, is := graphsOf("shop", set, nil, d.Failed())
+	c, is := notDerived("shop", set, d.Failed())
 	assert.True(t, is)
 	assert.Equal(t, v1alpha1.KausalityReasonNotDerived, c.Reason)
 	assert.Equal(t, "no AllowancePolicies are derived from shop (AllowancePolicy shop-policy exists and was not derived; delete or rename it)", c.Message)

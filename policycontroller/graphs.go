@@ -52,14 +52,13 @@ func graphKinds(ctx context.Context, from client.Reader) ([]graphKind, error) {
 }
 
 // graphsOf a policy: the condition about the graphs of kro that it covers, or of which it covers the instances; false for neither.
-// Nothing is guarded that no policy names (KR-18-07). failed is why no policies could be derived, by the graphs' names (KR-18-11).
-func graphsOf(policy string, set settings.Set, kinds []graphKind, failed map[string]string) (metav1.Condition, bool) {
+// Nothing is guarded that no policy names (KR-18-07).
+func graphsOf(policy string, set settings.Set, kinds []graphKind) (metav1.Condition, bool) {
 	covers := func(gr schema.GroupResource, by func(name string) bool) bool {
 		return slices.ContainsFunc(set.Scopes(), func(s settings.Scope) bool { return by(s.Policy) && s.Covers(gr.Group, gr.Resource) })
 	}
 	own, anyPolicy := func(name string) bool { return name == policy }, func(string) bool { return true }
-	ofGraphs := covers(graphResource, own)
-	found := ofGraphs && len(failed) > 0
+	ofGraphs, found := covers(graphResource, own), false
 	var unguarded, unknown, other []string
 	for _, k := range kinds {
 		ofKind := covers(k.GroupResource, own)
@@ -84,12 +83,20 @@ func graphsOf(policy string, set settings.Set, kinds []graphKind, failed map[str
 		out.Reason = v1alpha1.KausalityReasonOtherRelease
 		out.Message = "another release of kro than " + knownKro + "x defines " + named(other) +
 			": children of their instances may have no parent, and are not held then; read docs/kro.md before you rely on it"
-	case ofGraphs && len(failed) > 0:
-		out.Reason, out.Message = v1alpha1.KausalityReasonNotDerived, "no AllowancePolicies are derived from "+describeFailed(failed)
 	default:
 		out.Status, out.Reason, out.Message = metav1.ConditionTrue, v1alpha1.KausalityReasonGuarded, "graphs of kro are guarded, and the kinds that they define"
 	}
 	return out, found
+}
+
+// notDerived is the condition of a policy that covers graphs about those from which no policies could be derived, by name with the reason;
+// false where there is none (KR-18-11).
+func notDerived(policy string, set settings.Set, failed map[string]string) (metav1.Condition, bool) {
+	covered := slices.ContainsFunc(set.Scopes(), func(s settings.Scope) bool {
+		return s.Policy == policy && s.Covers(graphResource.Group, graphResource.Resource)
+	})
+	return metav1.Condition{Type: v1alpha1.KausalityGraphs, Status: metav1.ConditionFalse, Reason: v1alpha1.KausalityReasonNotDerived,
+		Message: "no AllowancePolicies are derived from " + describeFailed(failed)}, covered && len(failed) > 0
 }
 
 // describeFailed lists graphs with the reasons.

@@ -58,7 +58,7 @@ func TestGraphs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			set, errs := settings.Compile(tc.policies)
 			assert.Empty(t, errs)
-			got, is := graphsOf("p", set, tc.kinds, nil)
+			got, is := graphsOf("p", set, tc.kinds)
 			if assert.Equal(t, tc.want != "", is, tc.reason); !is {
 				return
 			}

@@ -153,7 +153,7 @@ func (c *Controller) setup(mgr manager.Manager) error {
 	if err := b.Complete(reconcile.Func(c.Reconcile)); err != nil {
 		return err
 	}
-	return c.setupDeriver(mgr, func(ctx context.Context) {
+	return setupDeriver(c, mgr, func(ctx context.Context) {
 		select {
 		case changed <- event.GenericEvent{Object: &v1alpha1.Kausality{}}:
 		case <-ctx.Done():
@@ -162,7 +162,7 @@ func (c *Controller) setup(mgr manager.Manager) error {
 }
 
 // setupDeriver with a queue of its own: a graph is a key. changed lets the policies be reported on.
-func (c *Controller) setupDeriver(mgr manager.Manager, changed func(context.Context)) error {
+func setupDeriver(c *Controller, mgr manager.Manager, changed func(context.Context)) error {
 	c.deriver = &deriver{cached: mgr.GetClient(), direct: c.Direct, events: mgr.GetEventRecorder(v1alpha1.ManagerController), log: c.Log.WithName("graphs"),
 		now: c.Now, changed: changed,
 		written: map[string]*v1alpha1.AllowancePolicySpec{}, at: map[string]time.Time{}, failed: map[string]string{}}

@@ -90,7 +90,13 @@ func (c *Controller) report(ctx context.Context, list *v1alpha1.KausalityList, s
 		next.Status.MaskedCRDs = c.maskedCRDs(k.Name, set)
 		outage(next, set, out)
 		c.conditions(next, faults[k.Name], out)
-		if graphs, is := graphsOf(k.Name, set, kinds, c.deriver.Failed()); is {
+		graphs, is := graphsOf(k.Name, set, kinds)
+		if !is || graphs.Status == metav1.ConditionTrue {
+			if failed, some := notDerived(k.Name, set, c.deriver.Failed()); some {
+				graphs, is = failed, true
+			}
+		}
+		if is {
 			graphs.ObservedGeneration = k.Generation
 			meta.SetStatusCondition(&next.Status.Conditions, graphs)
 		} else {

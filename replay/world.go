@@ -68,6 +68,8 @@ func roleOf(o *unstructured.Unstructured) parent.Role {
 		return parent.RoleComposite
 	case resource && composition:
 		return parent.RoleClaim
+	case parent.MayBeInstance(o):
+		return parent.RoleInstance
 	}
 	return parent.RoleNone
 }

@@ -83,7 +83,7 @@ func (s Observation) Unsettled() (why string, again time.Duration) {
 	case late:
 		return fmt.Sprintf("its controller has observed generation %d, the last intent is %d", s.Observed, intent.Generation), 0
 	case p.Role != parent.RoleComposite && p.Role != parent.RoleClaim:
-		return "", 0
+		return s.carriedOut(intent)
 	case p.Throttled():
 		return "Crossplane's circuit breaker delays its reconciles", 0
 	case len(p.Children) == 0 && !s.composesNothing():
@@ -147,6 +147,19 @@ func (s Observation) unsettledChild(intent v1alpha1.Hop) (why string, again time
 		}
 	}
 	if left := since.Add(s.Grace).Sub(s.Now); left > 0 {
+		return "it has not been converged for long enough", left
+	}
+	return "", 0
+}
+
+// carriedOut returns why an instance of a graph has not settled although it has converged, and "" for other kinds: kro reports that after
+// its first pass, and what one resource takes over from another, as it is stored, follows in the next (KR-18-03).
+func (s Observation) carriedOut(intent v1alpha1.Hop) (why string, again time.Duration) {
+	since := intent.Timestamp.Time
+	if s.ObservedSince.After(since) {
+		since = s.ObservedSince
+	}
+	if left := since.Add(s.Grace).Sub(s.Now); s.Parent.Role == parent.RoleInstance && left > 0 {
 		return "it has not been converged for long enough", left
 	}
 	return "", 0

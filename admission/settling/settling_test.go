@@ -219,3 +219,32 @@ func TestClaimOutcome(t *testing.T) {
 		})
 	}
 }
+
+// TestInstance: an instance of a graph settles once it has been carried out for a while (KR-18-03).
+func TestInstance(t *testing.T) {
+	at := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	instance := func(mods ...fx.Mod) *parent.State {
+		return parent.Sum(fx.With(fx.Object(`{apiVersion: kro.run/v1, kind: Shop, metadata: {name: s, uid: s, generation: 2}, status: {state: ACTIVE,
+			conditions: [{type: Ready, status: "True", observedGeneration: 2}]}}`), mods...), parent.RoleInstance)
+	}
+	intent := fx.Annotate(v1alpha1.AnnotationKeyTrace,
+		`[{"apiVersion":"kro.run/v1","kind":"Shop","name":"s","generation":2,"user":"hans","timestamp":"2026-01-02T12:00:00Z"}]`)
+	for name, tc := range map[string]struct {
+		reason   string
+		parent   *parent.State
+		observed time.Time
+		after    time.Duration
+		again    time.Duration
+	}{
+		"First":    {reason: "what takes over a value follows in the next pass", parent: instance(intent), after: time.Second, again: 9 * time.Second},
+		"Observed": {reason: "kro was late", parent: instance(intent), observed: at.Add(8 * time.Second), after: 10 * time.Second, again: 8 * time.Second},
+		"Later":    {reason: "it stayed so", parent: instance(intent), observed: at.Add(time.Second), after: 11 * time.Second},
+		"Before":   {reason: "it was there before Kausality", parent: instance(), after: time.Second},
+	} {
+		s := Observation{Parent: tc.parent, Observed: 2, Known: true, ObservedSince: tc.observed, Grace: 10 * time.Second, Now: at.Add(tc.after)}
+		settled, again := s.Settles()
+		if settled != (tc.again == 0) || again != tc.again {
+			t.Errorf("%s: %s: settled %t, again after %s, want %s", name, tc.reason, settled, again, tc.again)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/settling"
 
@@ -49,7 +50,7 @@ func (w *world) Parent(ctx context.Context, ref parent.Ref, _ bool) (*parent.Sta
 
 // firstSeen records that a parent has settled already, as the webhook does when it first sees one.
 func (w *world) firstSeen(s *parent.State) {
-	in := settling.Observation{Parent: s, Observed: s.ObservedGeneration, Known: s.HasObserved}
+	in := settling.Observation{Parent: s, Observed: s.ObservedGeneration, Known: s.HasObserved, Now: clock.Now()}
 	if generation, settled := in.FirstSeen(); settled {
 		w.mu.Lock()
 		w.settled[s.Ref] = generation

@@ -191,7 +191,7 @@ func (m *Memory) latch(uid types.UID, generation int64) {
 
 // FirstSeen latches a parent that settled before this replica knew of it.
 func (m *Memory) FirstSeen(s *parent.State) {
-	in := settling.Observation{Parent: s}
+	in := settling.Observation{Parent: s, Now: m.now()}
 	in.Observed, in.Known, in.ObservedSince = m.observed(s)
 	if generation, settled := in.FirstSeen(); settled {
 		m.latch(s.UID, generation)

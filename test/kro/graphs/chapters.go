@@ -64,7 +64,8 @@ func (e *Env) sh(ctx context.Context, t *story.Teller, user, command string) (st
 	}
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)
-	path := filepath.Dir(e.Bins[parts.Kubectl]) + ":" + filepath.Dir(e.Bins[parts.KubectlKausality]) + ":" + os.Getenv("PATH")
+	path := filepath.Dir(e.Bins[parts.Kubectl]) + ":" + filepath.Dir(e.Bins[parts.KubectlKausality]) + ":" + filepath.Dir(e.Bins[parts.Kausality]) +
+		":" + os.Getenv("PATH")
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "PATH="+path)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, &out, &out
 	err = cmd.Run()
@@ -93,6 +94,11 @@ func (s *shop) offered(ctx context.Context, t *story.Teller) error {
 		return err
 	}
 	t.Right("kro serves the kind Shop; webhook and gate enforce for graphs, shops, ConfigMaps and Services")
+	derive := "kausality kro derive -f examples/kro/graph.yaml --service-account=kro-system/kro | kubectl apply -f -"
+	if _, err := s.sh(ctx, t, Anna, derive); err != nil {
+		return err
+	}
+	t.Right("a change of a shop lets kro change what the graph makes of it, and nothing else")
 	return nil
 }
 

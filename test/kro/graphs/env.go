@@ -46,6 +46,10 @@ type Options struct {
 	Out io.Writer
 	// Also has the kinds to guard beside those of the graph in examples/kro, as in farms.kro.run.
 	Also []string
+	// Chart installs the chart, with the policy controller, instead of manifests: nothing is guarded then without a policy.
+	Chart bool
+	// Recorded has the API server record the objects of these API groups.
+	Recorded []string
 	// Kausality is the program to run; empty for one that is built from this repository.
 	Kausality string
 }
@@ -53,8 +57,8 @@ type Options struct {
 // Env is a control plane with kro, webhook and gate, which enforce.
 type Env struct {
 	*controlplane.ControlPlane
-	// Webhook and Gate of Kausality.
-	Webhook, Gate *controlplane.Process
+	// Webhook, Gate and Controller of Kausality; the last one with the chart alone.
+	Webhook, Gate, Controller *controlplane.Process
 	// Bins are the paths of the programs by the names of their parts.
 	Bins parts.Paths
 }
@@ -78,8 +82,11 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 	if o.Kausality != "" {
 		e.Bins[parts.Kausality] = o.Kausality
 	}
-	if e.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Dir: o.Dir, Out: o.Out, Kro: true, AuditLog: true}); err != nil {
+	if e.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Dir: o.Dir, Out: o.Out, Kro: true, AuditLog: true, AuditGroups: o.Recorded}); err != nil {
 		return e, err
+	}
+	if o.Chart {
+		return e, e.installChart(ctx)
 	}
 	return e, e.install(ctx, o.Also)
 }

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// TestStory plays what make demo-kro plays (KR-18-01, KR-18-03, KR-18-05, KR-18-06).
+// TestStory plays what make demo-kro plays (KR-18-01, KR-18-03, KR-18-05, KR-18-06, KR-18-09).
 func TestStory(t *testing.T) {
 	teller := &story.Teller{Out: os.Stdout}
 	for i, c := range the.Chapters() {
