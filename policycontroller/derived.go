@@ -352,8 +352,8 @@ func (d *deriver) write(ctx context.Context, want *v1alpha1.AllowancePolicy, hav
 		live.Labels, live.Annotations = merged(live.Labels, want.Labels), merged(live.Annotations, want.Annotations)
 		err = d.direct.Update(ctx, live, client.FieldOwner(v1alpha1.ManagerController))
 		if err == nil && edited {
-			d.events.Eventf(live, nil, corev1.EventTypeWarning, "EditReverted", "Derive",
-				"An edit was put back: the policy is derived from ResourceGraphDefinition %s; edit the graph, or write a policy of another name", graph)
+			d.emit(live, corev1.EventTypeWarning, "EditReverted", "An edit was put back: the policy is derived from ResourceGraphDefinition "+graph+
+				"; edit the graph, or write a policy of another name")
 		}
 	}
 	if err != nil {
@@ -363,6 +363,11 @@ func (d *deriver) write(ctx context.Context, want *v1alpha1.AllowancePolicy, hav
 	writes.WithLabelValues("AllowancePolicy").Inc()
 	d.log.Info("derived", "policy", want.Name, "graph", graph)
 	return live, nil
+}
+
+// emit an event about a policy.
+func (d *deriver) emit(p *v1alpha1.AllowancePolicy, kind, reason, text string) {
+	d.events.Eventf(p, nil, kind, reason, "Derive", "%s", text)
 }
 
 func merged(have, more map[string]string) map[string]string {

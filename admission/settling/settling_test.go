@@ -239,7 +239,7 @@ func TestInstance(t *testing.T) {
 		"First":    {reason: "what takes over a value follows in the next pass", parent: instance(intent), after: time.Second, again: 9 * time.Second},
 		"Observed": {reason: "kro was late", parent: instance(intent), observed: at.Add(8 * time.Second), after: 10 * time.Second, again: 8 * time.Second},
 		"Later":    {reason: "it stayed so", parent: instance(intent), observed: at.Add(time.Second), after: 11 * time.Second},
-		"Before":   {reason: "it was there before Kausality", parent: instance(), after: time.Second},
+		"Before":   {reason: "it existed before Kausality", parent: instance(), after: time.Second},
 	} {
 		s := Observation{Parent: tc.parent, Observed: 2, Known: true, ObservedSince: tc.observed, Grace: 10 * time.Second, Now: at.Add(tc.after)}
 		settled, again := s.Settles()

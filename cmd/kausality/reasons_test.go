@@ -108,6 +108,7 @@ func TestReasons(t *testing.T) {
 	gate := slices.Concat(words(t, "api/v1alpha1/gate.go", constants("", "GateReason")), words(t, "admission/external/view.go", constants("", "Over")))
 	conditions := slices.Concat(words(t, "api/v1alpha1/kausality.go", constants("", "KausalityReason")),
 		words(t, "api/v1alpha1/policy_types.go", constants("", "ReasonCompile")),
+		words(t, "api/v1alpha1/policy_types.go", constants("", "ReasonDerived")), words(t, "api/v1alpha1/policy_types.go", constants("", "ReasonInvalid")),
 		words(t, "api/v1alpha1/policy_types.go", constants("", "ReasonEffective")), words(t, "api/v1alpha1/policy_types.go", constants("", "ReasonWithout")),
 		words(t, "api/v1alpha1/driftreceiver_types.go", constants("", "Reason")),
 		words(t, "api/v1alpha1/conditions.go", constants("", "ConditionReason")))
@@ -117,7 +118,7 @@ func TestReasons(t *testing.T) {
 		source  []string
 	}{
 		"Events": {section: "Events", column: 1, source: slices.Concat(words(t, "gate/*.go", events), words(t, "drift/receiver.go", events),
-			words(t, "drift/glass.go", events),
+			words(t, "drift/glass.go", events), words(t, "policycontroller/derived.go", events),
 			words(t, "rollout/events.go", events))},
 		"Decisions":  {section: "Reasons of decisions", column: 1, source: words(t, "admission/outcome/decision.go", constants("Reason", "Reason"))},
 		"Gate":       {section: "Reasons of the gate", column: 1, source: gate},

@@ -305,6 +305,7 @@ var pages = []followed{
 			prints: "kausality.io/freeze"},
 		{command: "kubectl kausality approve --break-glass REASON",
 			not: inPlugin("votes_test.go", `the.pipe(t, "approve", id, "--break-glass", "the disk is full")`)},
+		{command: "kausality kro derive -f FILE", with: []string{"FILE", "ROOT/examples/kro/graph.yaml"}, prints: "name: shop-policy"},
 	}},
 	{page: "docs/design/0005-removal.md", commands: []typed{
 		{command: "kausality ungate --all --for-removal", with: []string{"--for-removal", "--for-removal --dry-run"}, prints: "0 masked"},

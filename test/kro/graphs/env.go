@@ -82,7 +82,8 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 	if o.Kausality != "" {
 		e.Bins[parts.Kausality] = o.Kausality
 	}
-	if e.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Dir: o.Dir, Out: o.Out, Kro: true, AuditLog: true, AuditGroups: o.Recorded}); err != nil {
+	e.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Dir: o.Dir, Out: o.Out, Kro: true, AuditLog: true, AuditGroups: o.Recorded})
+	if err != nil {
 		return e, err
 	}
 	if o.Chart {
