@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	case *clean:
 		return parts.Clean(ctx, progress, *bin)
 	case *tests:
-		return parts.Prepare(ctx, progress, *bin, parts.Tofu)
+		return parts.Prepare(ctx, progress, *bin, parts.ForMore()...)
 	case fs.NArg() == 0:
 		return errors.New("cannot build nothing: name a part; --list shows them")
 	}

@@ -89,6 +89,9 @@ func init() {
 // built. The caller may change the slice.
 func All() []Part { return slices.Concat(pinned(), providers(), ours()) }
 
+// ForMore returns the parts that make test does not need. Tests of make test-more build them where they are missing.
+func ForMore() []string { return []string{Tofu, ProviderKubernetes12, ProviderHTTP, CertManager} }
+
 // ours are the programs of this repository.
 func ours() []Part {
 	return []Part{
