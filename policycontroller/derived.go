@@ -30,6 +30,8 @@ import (
 const (
 	// derivePeriod is how often the policies of one graph are written at most: another writer may put them back as often.
 	derivePeriod = 2 * time.Second
+	// conflictRetry is how long the cache has to show what another writer wrote.
+	conflictRetry = 200 * time.Millisecond
 	// maxUnexplained is how many lines of a graph a condition has.
 	maxUnexplained = 8
 )
@@ -78,8 +80,16 @@ func (d *deriver) note(ctx context.Context, graph, why string) {
 	}
 }
 
-// Reconcile the policies of a graph.
+// Reconcile the policies of a graph, or of all for the empty name.
 func (d *deriver) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	out, err := d.reconcile(ctx, req)
+	if kerrors.IsConflict(err) { // the webhook writes conditions, too: what it wrote is an event, which the cache may not have yet
+		return reconcile.Result{RequeueAfter: conflictRetry}, nil
+	}
+	return out, err
+}
+
+func (d *deriver) reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	if req.Name == "" {
 		return d.all(ctx)
 	}

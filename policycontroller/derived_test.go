@@ -13,9 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -234,6 +236,31 @@ func TestDeriveForeign(t *testing.T) {
 	d.run()
 	assert.Equal(t, []string{"spec.size"}, d.triggers("shop-policy"))
 	assert.Empty(t, d.Failed())
+}
+
+// TestDeriveConflict: another writer of the status is no error.
+func TestDeriveConflict(t *testing.T) {
+	d := newDeriving(t, shopGraph("shop", "${schema.spec.size}"), derivingPolicy())
+	d.run()
+	conflicts := 1
+	d.direct = interceptor.NewClient(d.direct.(client.WithWatch), interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string,
+		o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+		if conflicts--; conflicts >= 0 {
+			return kerrors.NewConflict(schema.GroupResource{Resource: "allowancepolicies"}, o.GetName(), nil)
+		}
+		return c.SubResource(sub).Patch(ctx, o, p, opts...)
+	}})
+	stale := d.policy("shop-policy")
+	stale.Status.Conditions = nil
+	require.NoError(t, d.cached.Status().Update(t.Context(), stale))
+	d.at = d.at.Add(time.Minute)
+	request := reconcile.Request{NamespacedName: client.ObjectKey{Name: "shop"}}
+	out, err := d.Reconcile(t.Context(), request)
+	require.NoError(t, err)
+	assert.Equal(t, conflictRetry, out.RequeueAfter)
+	_, err = d.Reconcile(t.Context(), request)
+	require.NoError(t, err)
+	assert.Equal(t, v1alpha1.ReasonDerived, derived(d.policy("shop-policy")).Reason)
 }
 
 // TestDeriveBegins: graphs are watched once policies are to be derived, or are left.
