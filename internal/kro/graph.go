@@ -204,6 +204,9 @@ func (n *node) template(in inspector, at string, template map[string]any) error 
 		if text == "" {
 			text = "${" + d.Expression.Original + "}"
 		}
+		if n.kind.Kind == "Secret" {
+			text = "(an expression)" // which may have the value
+		}
 		f, err := in.field(at+"."+d.Path, text, d.Expression.Original)
 		if err != nil {
 			return err

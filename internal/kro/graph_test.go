@@ -161,6 +161,12 @@ func TestDerive(t *testing.T) {
 			resources: `[{id: c, template: ` + config + `{"*": "${schema.spec.text}"}}}]`,
 			want:      `unknown: resources[0].template.data.*: ${schema.spec.text}: the key "*" would permit every field` + "\n",
 		},
+		"Secret": {
+			reason:    "an expression may have the value",
+			resources: `[{id: a, template: {apiVersion: v1, kind: Secret, metadata: {name: a}, stringData: {x: "hunter2-${schema.metadata.labels['a']}"}}}]`,
+			want: "unknown: resources[0].template.stringData.x: (an expression): " +
+				"metadata.labels.a of the instance is no desired state: a change of it explains none of a resource\n",
+		},
 		"ManagedResource": {
 			reason: "its updates open its gate; its deletion is for a person to allow",
 			resources: `[{id: a, includeWhen: ["${schema.spec.enabled}"], template: {apiVersion: rds.example.org/v1, kind: Instance, metadata: {name: a},
