@@ -6,8 +6,12 @@ import (
 	"github.com/kausality-io/function-kausality/admission/change"
 )
 
-// maxTriggers bounds the fields that one expression depends on; any field of the instance counts beyond it.
-const maxTriggers = 256
+const (
+	// maxTriggers bounds the fields that one expression depends on; any field of the instance counts beyond it.
+	maxTriggers = 256
+	// maxReasons bounds what else one expression depends on, of which these are examples.
+	maxReasons = 4
+)
 
 // anySpec is the trigger that is any field of the instance.
 const anySpec = "spec"
@@ -22,6 +26,7 @@ type cause struct {
 
 func (c cause) with(other cause) cause {
 	c.triggers, c.unknown = union(c.triggers, other.triggers), union(c.unknown, other.unknown)
+	c.unknown = c.unknown[:min(len(c.unknown), maxReasons)]
 	if len(c.triggers) > maxTriggers || slices.Contains(c.triggers, anySpec) {
 		c.triggers = []string{anySpec}
 	}

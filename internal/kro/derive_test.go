@@ -192,6 +192,10 @@ func TestLarge(t *testing.T) {
 				"template: {apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {a: \"${%s}\"}}}\n",
 				i, i, map[bool]string{true: "schema.spec.a", false: fmt.Sprintf("c%d.data.a", max(0, i-1))}[i == 0])
 		}), err: "it is too large: at most 1024 rules"},
+		"Labels": {text: build(7000, func(i int) string {
+			return fmt.Sprintf(config, i, i, fmt.Sprintf(`a: "${schema.metadata.labels.l%d}", b: "${c%d.status.x}"`, i, max(0, i-1)+7000*(1-min(i, 1)))) +
+				map[bool]string{true: "  - {id: c7000, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: last}}}\n"}[i == 0]
+		})},
 		"Fields": {text: build(9000, func(i int) string { return fmt.Sprintf(config, i, i, fmt.Sprintf(`a: "${schema.spec.field%d}"`, i)) }),
 			err: "it is too large: at most 1024 rules"},
 	} {

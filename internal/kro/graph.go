@@ -109,7 +109,27 @@ func parse(definition *krov1alpha1.ResourceGraphDefinition) (*graph, error) {
 			return nil, fmt.Errorf("spec.%w", err)
 		}
 	}
+	for _, n := range g.nodes {
+		if err := g.checkIterators(n); err != nil {
+			return nil, err
+		}
+	}
 	return g, g.acyclic()
+}
+
+// checkIterators returns an error for iterators that kro refuses: those that read another one, and those with the name of a resource.
+func (g *graph) checkIterators(n *node) error {
+	for _, name := range n.iterators {
+		if name == instanceVariable || g.byID[name] != nil {
+			return fmt.Errorf("spec.%s.forEach: the name %q is already used", n.at, name)
+		}
+		for _, r := range n.each[name].reads {
+			if _, iterator := n.each[r.variable]; iterator {
+				return fmt.Errorf("spec.%s.forEach: iterator %q reads iterator %q", n.at, name, r.variable)
+			}
+		}
+	}
+	return nil
 }
 
 // add the node of a resource, which is yet to be read.

@@ -194,6 +194,16 @@ func TestDerive(t *testing.T) {
 			err: "spec.resources[0].includeWhen[0]: it must be an expression in ${…}"},
 		"DynamicKind": {reason: "no kind", resources: `[{id: a, template: {apiVersion: v1, kind: "${schema.spec.text}", metadata: {name: a}}}]`,
 			err: "spec.resources[0].template: apiVersion and kind must be those of a kind"},
+		"Iterators": {
+			reason:    "kro has no such collection, and following them would take for ever",
+			resources: `[{id: a, forEach: [{x: "${schema.spec.zones}"}, {y1: "${x + x}"}], template: ` + config + `{}}}]`,
+			err:       `spec.resources[0].forEach: iterator "y1" reads iterator "x"`,
+		},
+		"IteratorName": {
+			reason:    "it would be two things",
+			resources: `[{id: a, forEach: [{schema: "${schema.spec.zones}"}], template: ` + config + `{}}}]`,
+			err:       `spec.resources[0].forEach: the name "schema" is already used`,
+		},
 		"Cycle": {
 			reason:    "of two",
 			resources: `[{id: a, template: ` + config + `{x: "${b.data.x}"}}}, {id: b, template: ` + config + `{x: "${a.data.x}"}}}]`,

@@ -49,7 +49,7 @@ func Derive(definition *krov1alpha1.ResourceGraphDefinition, kro v1alpha1.Subjec
 		return nil, err
 	}
 	d := &deriver{causes: causes{graph: g, ofNode: map[string]cause{}, ofPath: map[string]cause{}, absent: map[string][]owned{}},
-		rules: map[string]*rule{}}
+		rules: map[string]*rule{}, known: map[string]bool{}}
 	for _, n := range g.nodes {
 		if !n.external {
 			d.fields(n)
@@ -64,6 +64,9 @@ func Derive(definition *krov1alpha1.ResourceGraphDefinition, kro v1alpha1.Subjec
 	if err != nil {
 		return nil, err
 	}
+	if more := len(d.unknown) - maxUnknown; more > 0 {
+		d.unknown = append(d.unknown[:maxUnknown], fmt.Sprintf("and %d more lines", more))
+	}
 	return &Derived{Policies: out, Unknown: d.unknown}, nil
 }
 
@@ -73,7 +76,20 @@ type deriver struct {
 	order   []*rule
 	rules   map[string]*rule
 	unknown []string
+	known   map[string]bool
 	grants  int
+}
+
+// maxUnknown bounds the lines that no rule explains, beyond which their number is reported.
+const maxUnknown = 512
+
+// unexplained notes a line that no rule explains, with the reason.
+func (d *deriver) unexplained(line, why string) {
+	text := line + ": " + why
+	if !d.known[text] {
+		d.known[text] = true
+		d.unknown = append(d.unknown, text)
+	}
 }
 
 // rule is what a field of the instance permits.
@@ -117,7 +133,7 @@ func (d *deriver) fields(n *node) {
 		d.report(f, of)
 		mutations, err := mutationsOf(d.graph, n, f)
 		if err != nil {
-			d.unknown = append(d.unknown, f.line+": "+err.Error())
+			d.unexplained(f.line, err.Error())
 			continue
 		}
 		for _, t := range of.triggers {
@@ -139,16 +155,13 @@ func (d *deriver) objects(n *node) {
 		}
 	}
 	if n.managed && len(d.existence(n)) > 0 {
-		d.unknown = append(d.unknown, n.at+": the deletion of its external resource is for a person to allow: "+
-			"add relation External with verb Delete to the rules that may")
+		d.unexplained(n.at, "the deletion of its external resource is for a person to allow: add relation External with verb Delete to the rules that may")
 	}
 }
 
 func (d *deriver) report(f field, of cause) {
 	for _, why := range of.unknown {
-		if text := f.line + ": " + why; !slices.Contains(d.unknown, text) {
-			d.unknown = append(d.unknown, text)
-		}
+		d.unexplained(f.line, why)
 	}
 }
 
