@@ -109,11 +109,6 @@ func parse(definition *krov1alpha1.ResourceGraphDefinition) (*graph, error) {
 			return nil, fmt.Errorf("spec.%w", err)
 		}
 	}
-	for _, n := range g.nodes {
-		if err := g.checkIterators(n); err != nil {
-			return nil, err
-		}
-	}
 	return g, g.acyclic()
 }
 
@@ -336,7 +331,7 @@ func (n *node) expressions() []field {
 	return append(out, n.fields...)
 }
 
-// acyclic returns an error for a cycle of resources, with one of them.
+// acyclic returns an error for iterators that kro refuses, and for a cycle of resources, with one of them.
 func (g *graph) acyclic() error {
 	const visiting, done = 1, 2
 	state := map[string]int{}
@@ -363,6 +358,11 @@ func (g *graph) acyclic() error {
 		}
 		state[n.id] = done
 		return nil
+	}
+	for _, n := range g.nodes {
+		if err := g.checkIterators(n); err != nil {
+			return err
+		}
 	}
 	for _, n := range g.nodes {
 		if err := visit(n, nil); err != nil {
