@@ -2,10 +2,10 @@ package authorship
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
-	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/change"
 )
 
@@ -16,8 +16,8 @@ const LabelNode = "kro.run/node-id"
 const maxLineText = 200
 
 // GraphLine describes where a graph has what decides about a field of an object, or about the object for the empty path, as in
-// resources[0].template.spec.replicas: ${schema.spec.replicas}. Of a constant it returns the place alone, since it may be secret. node is
-// the value of LabelNode. It is "" for an object of no graph.
+// resources[0].template.spec.replicas: ${schema.spec.replicas}. Of a constant it returns the place alone, since it may be secret, as
+// texts in expressions may be. node is the value of LabelNode. It is "" for an object of no graph.
 func GraphLine(graph map[string]any, node, path string) string {
 	if node == "" {
 		return ""
@@ -34,16 +34,7 @@ func GraphLine(graph map[string]any, node, path string) string {
 	resource, _ := resources[i].(map[string]any)
 	at := fmt.Sprintf("resources[%d]", i)
 	if path == "" {
-		var lines []string
-		for _, field := range []string{"includeWhen", "forEach"} {
-			if v, has := resource[field]; has {
-				lines = append(lines, at+"."+field+": "+expression(annotation.MustMarshal(v)))
-			}
-		}
-		if len(lines) == 0 {
-			return at + ", without includeWhen and forEach"
-		}
-		return strings.Join(lines, ", ")
+		return existenceLine(at, resource)
 	}
 	return templateLine(at+".template", resource["template"], change.SplitPath(path))
 }
@@ -67,7 +58,7 @@ func templateLine(at string, value any, path []change.Segment) string {
 		return at
 	case string:
 		if strings.Contains(v, "${") {
-			return at + ": " + expression(v)
+			return at + ": " + Shown(v)
 		}
 	}
 	return at + " (a constant)"
@@ -95,11 +86,69 @@ func step(value any, s change.Segment) (any, bool) {
 	return nil, false
 }
 
-// expression on one line.
-func expression(text string) string {
-	out := strings.Join(strings.Fields(text), " ")
-	if len(out) > maxLineText {
-		out = strings.ToValidUTF8(out[:maxLineText], "") + "…"
+// existenceLine names what decides whether an object of a resource exists.
+func existenceLine(at string, resource map[string]any) string {
+	var lines []string
+	include, _ := resource["includeWhen"].([]any)
+	for i, v := range include {
+		lines = append(lines, fmt.Sprintf("%s.includeWhen[%d]: %s", at, i, Shown(fmt.Sprint(v))))
 	}
-	return out
+	each, _ := resource["forEach"].([]any)
+	for i, v := range each {
+		dimension, _ := v.(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(dimension)) {
+			lines = append(lines, fmt.Sprintf("%s.forEach[%d].%s: %s", at, i, name, Shown(fmt.Sprint(dimension[name]))))
+		}
+	}
+	if len(lines) == 0 {
+		return at + ", without includeWhen and forEach"
+	}
+	return strings.Join(lines, ", ")
+}
+
+// Shown returns what is shown of a field of a graph, on one line: its expressions, with an ellipsis for the text around them and for
+// literals in them, which may be secret.
+func Shown(text string) string {
+	var out strings.Builder
+	for text != "" {
+		i := strings.Index(text, "${")
+		if i != 0 {
+			out.WriteString("…")
+		}
+		if i < 0 {
+			break
+		}
+		text = shownExpression(&out, text[i:])
+	}
+	line := strings.Join(strings.Fields(out.String()), " ")
+	if len(line) > maxLineText {
+		line = strings.ToValidUTF8(line[:maxLineText], "") + "…"
+	}
+	return line
+}
+
+// shownExpression writes the expression at the beginning of a text without its literals, and returns what follows it.
+func shownExpression(out *strings.Builder, text string) (rest string) {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; c {
+		case '"', '\'', '`':
+			out.WriteString(`"…"`)
+			for i++; i < len(text) && text[i] != c; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+			continue
+		case '{':
+			depth++
+		case '}':
+			depth--
+		}
+		out.WriteByte(text[i])
+		if text[i] == '}' && depth == 0 {
+			return text[i+1:]
+		}
+	}
+	return ""
 }

@@ -15,7 +15,7 @@ spec:
   - id: other
     template: {}
   - id: app
-    includeWhen: ["${schema.spec.on}"]
+    includeWhen: ["${schema.spec.on == 'x' && schema.spec.n > 1}"]
     forEach: [{zone: "${schema.spec.zones}"}]
     template:
       metadata: {name: app}
@@ -31,7 +31,7 @@ spec:
 	for name, tc := range map[string]struct{ reason, node, path, want string }{
 		"Expression": {reason: "a field", node: "app", path: "spec.replicas", want: "resources[1].template.spec.replicas: ${schema.spec.replicas}"},
 		"Text": {reason: "with an expression in it", node: "app", path: "spec.template.spec.containers[0].image",
-			want: "resources[1].template.spec.template.spec.containers[0].image: nginx:${schema.spec.tag}"},
+			want: "resources[1].template.spec.template.spec.containers[0].image: …${schema.spec.tag}"},
 		"Key": {reason: "in brackets", node: "app", path: "spec.config[a.b]", want: "resources[1].template.spec.config[a.b]: ${schema.spec.config}"},
 		"Below": {reason: "of an expression for a map", node: "app", path: "spec.selector.app",
 			want: "resources[1].template.spec.selector: ${schema.spec.selector}"},
@@ -41,7 +41,7 @@ spec:
 		"Item": {reason: "beyond the list", node: "app", path: "spec.template.spec.containers[1].image",
 			want: "resources[1].template.spec.template.spec.containers has no [1].image"},
 		"Object": {reason: "creation and deletion", node: "app",
-			want: `resources[1].includeWhen: ["${schema.spec.on}"], resources[1].forEach: [{"zone":"${schema.spec.zones}"}]`},
+			want: `resources[1].includeWhen[0]: ${schema.spec.on == "…" && schema.spec.n > 1}, resources[1].forEach[0].zone: ${schema.spec.zones}`},
 		"Always":  {reason: "no condition", node: "other", want: "resources[0], without includeWhen and forEach"},
 		"Dropped": {reason: "the graph has it no more", node: "gone", path: "spec.replicas", want: "it has no resource gone"},
 		"None":    {reason: "an object of no graph", path: "spec.replicas"},
@@ -51,5 +51,22 @@ spec:
 				t.Errorf("%s: want %q, got %q", tc.reason, tc.want, got)
 			}
 		})
+	}
+}
+
+// TestShown: nothing that may be a value is shown.
+func TestShown(t *testing.T) {
+	for text, want := range map[string]string{
+		"${schema.spec.a}": "${schema.spec.a}",
+		"postgres://admin:hunter2@${schema.spec.h}/x": "…${schema.spec.h}…",
+		`${schema.spec.a + "hunter2}" + 'hun\'ter2'}`: `${schema.spec.a + "…" + "…"}`,
+		"${{'a': schema.spec.a}.a}-${schema.spec.b}":  `${{"…": schema.spec.a}.a}…${schema.spec.b}`,
+		"${schema.spec.a + \"hunter2":                 `${schema.spec.a + "…"`,
+		"hunter2":                                     "…",
+		"${schema.spec.a\n  + schema.spec.b}":         "${schema.spec.a + schema.spec.b}",
+	} {
+		if got := Shown(text); got != want {
+			t.Errorf("%s: want %s, got %s", text, want, got)
+		}
 	}
 }

@@ -36,11 +36,7 @@ func GraphLines(ctx context.Context, f *Facts, p *parent.State, paths []string) 
 	}
 	var lines []string
 	for _, path := range paths[:min(len(paths), maxGraphLines)] {
-		line := authorship.GraphLine(content, node, path)
-		if f.Req.Kind.Kind == "Secret" { // an expression may have the value
-			line, _, _ = strings.Cut(line, ": ")
-		}
-		lines = append(lines, line)
+		lines = append(lines, authorship.GraphLine(content, node, path))
 	}
 	if len(lines) == 0 {
 		return ""

@@ -118,7 +118,7 @@ func TestReasons(t *testing.T) {
 		source  []string
 	}{
 		"Events": {section: "Events", column: 1, source: slices.Concat(words(t, "gate/*.go", events), words(t, "drift/receiver.go", events),
-			words(t, "drift/glass.go", events), words(t, "policycontroller/derived.go", events),
+			words(t, "drift/glass.go", events), words(t, "policycontroller/derived_write.go", events),
 			words(t, "rollout/events.go", events))},
 		"Decisions":  {section: "Reasons of decisions", column: 1, source: words(t, "admission/outcome/decision.go", constants("Reason", "Reason"))},
 		"Gate":       {section: "Reasons of the gate", column: 1, source: gate},

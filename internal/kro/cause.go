@@ -20,7 +20,7 @@ const anySpec = "spec"
 type cause struct {
 	// triggers are fields of the instance, sorted, each once.
 	triggers []string
-	// unknown is what else it depends on, which no change of the instance explains.
+	// unknown is what else it depends on, which no change of the instance explains, and where a rule is wider than the expression.
 	unknown []string
 }
 
@@ -78,8 +78,12 @@ func ofInstance(path []change.Segment) cause {
 		return cause{triggers: []string{anySpec}, unknown: []string{"it reads the whole instance; its metadata and status are no desired state"}}
 	}
 	switch text := change.Text(path); {
+	case text == anySpec:
+		return cause{triggers: []string{anySpec}, unknown: []string{"it may read any field of the instance: a change of each allows it"}}
 	case path[0].Key == "spec":
 		return cause{triggers: []string{text}}
+	case text == "kind", text == "apiVersion":
+		return cause{}
 	case text == "metadata.name", text == "metadata.namespace", text == "metadata.uid", text == "metadata.creationTimestamp":
 		return cause{} // these never change
 	default:
@@ -110,12 +114,15 @@ func (c *causes) readOnce(n *node, path []change.Segment) cause {
 		}
 	}
 	switch {
-	case set || slices.ContainsFunc(n.constants, func(p change.Pattern) bool { return len(path) > 0 && p.Covers(path) }):
+	case set || slices.ContainsFunc(n.constants, func(p []change.Segment) bool {
+		return len(path) > 0 && change.PatternOf(p).Covers(path)
+	}):
 		return out
 	case n.external:
 		return c.whole(n).with(cause{unknown: []string{n.at + " is an external object: a change of it explains none of a resource"}})
 	case isOfTemplate(n, path):
-		if path[1].Key != "name" && path[1].Key != "namespace" {
+		has := slices.ContainsFunc(n.constants, func(p []change.Segment) bool { return change.PatternOf(path).Covers(p) })
+		if path[1].Key != "name" && path[1].Key != "namespace" && !has {
 			out = out.with(cause{unknown: []string{n.at + " has no " + change.Text(path) + ", so nothing of the instance changes it"}})
 		}
 		return out

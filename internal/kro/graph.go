@@ -17,7 +17,9 @@ import (
 	"github.com/kubernetes-sigs/kro/pkg/graph/variable"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiservercel "k8s.io/apiserver/pkg/cel"
 
+	"github.com/kausality-io/function-kausality/admission/authorship"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/verb"
 )
@@ -48,7 +50,7 @@ type node struct {
 	external, managed bool
 	// fields of the template with an expression, by path, and constants with a plain value.
 	fields    []field
-	constants []change.Pattern
+	constants [][]change.Segment
 	// include are the expressions that decide whether it is created, and each those of a collection by the name of the iterator.
 	include   []field
 	each      map[string]field
@@ -99,11 +101,12 @@ func parse(definition *krov1alpha1.ResourceGraphDefinition) (*graph, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read expressions: %w", err)
 	}
-	shared := inspector{ast.NewInspectorWithEnv(env, g.variables())}
+	shared := inspector{ast.NewInspectorWithEnv(env, g.variables()), g.variables()}
 	for i, r := range definition.Spec.Resources {
 		in := shared
 		if names := iterators(r.ForEach); len(names) > 0 {
-			in = inspector{ast.NewInspectorWithEnv(env, append(g.variables(), names...))}
+			variables := append(g.variables(), names...)
+			in = inspector{ast.NewInspectorWithEnv(env, variables), variables}
 		}
 		if err := g.nodes[i].read(in, r); err != nil {
 			return nil, fmt.Errorf("spec.%w", err)
@@ -211,16 +214,13 @@ func (n *node) template(in inspector, at string, template map[string]any) error 
 		if err != nil {
 			return fmt.Errorf("%s: %w", at, err)
 		}
-		n.constants = append(n.constants, change.PatternOf(path))
+		n.constants = append(n.constants, path)
 	}
 	slices.SortFunc(found, func(a, b variable.FieldDescriptor) int { return strings.Compare(a.Path, b.Path) })
 	for _, d := range found {
 		text := d.Expression.OriginalTemplate
 		if text == "" {
 			text = "${" + d.Expression.Original + "}"
-		}
-		if n.kind.Kind == "Secret" {
-			text = "(an expression)" // which may have the value
 		}
 		f, err := in.field(at+"."+d.Path, text, d.Expression.Original)
 		if err != nil {
@@ -229,7 +229,7 @@ func (n *node) template(in inspector, at string, template map[string]any) error 
 		if f.path, err = segments(d.Path); err != nil {
 			return fmt.Errorf("%s: %w", at, err)
 		}
-		f.text = d.Expression.OriginalTemplate != ""
+		f.text = strings.HasPrefix(authorship.Shown(text), "…") || strings.HasSuffix(authorship.Shown(text), "…") || strings.Contains(authorship.Shown(text), "}…${")
 		n.fields = append(n.fields, f)
 	}
 	return nil
@@ -252,8 +252,32 @@ func segments(path string) ([]change.Segment, error) {
 	return out, nil
 }
 
-// inspector of expressions.
-type inspector struct{ *ast.Inspector }
+// inspector of expressions, with the variables that they may read.
+type inspector struct {
+	*ast.Inspector
+	variables []string
+}
+
+func (in inspector) has(variable string) bool { return slices.Contains(in.variables, variable) }
+
+// hidden finds the variables of comprehensions, such as map(x, …). One with the name of a resource hides it also where it is read.
+var hidden = regexp.MustCompile(`\(\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*,`)
+
+// pathOf returns the path of what an expression reads. The inspector takes what is behind a call for a part of it: it ends where the
+// expression, given without white space, has it no more.
+func pathOf(d ast.ResourceDependency, bare string) []change.Segment {
+	path := d.Path
+	for path != d.ID && !strings.Contains(bare, path) {
+		path = path[:max(strings.LastIndexByte(path, '.'), len(d.ID))]
+	}
+	out := change.SplitPath(strings.TrimPrefix(strings.TrimPrefix(path, d.ID), "."))
+	for i := range out {
+		if name, ok := apiservercel.Unescape(out[i].Key); ok {
+			out[i].Key = name
+		}
+	}
+	return out
+}
 
 // wrapped reads a list of expressions, each of them in ${…}.
 func (in inspector) wrapped(at string, texts []string) ([]field, error) {
@@ -300,22 +324,29 @@ func (in inspector) field(at, text, expression string) (field, error) {
 	if len(found.UnknownResources) > 0 {
 		return field{}, fmt.Errorf("%s: the graph has no resource %q", at, found.UnknownResources[0].ID)
 	}
-	if plain := optional.ReplaceAllString(expression, ".$1$2"); plain != expression {
+	plain := optional.ReplaceAllString(expression, ".$1$2")
+	if plain != expression {
 		if exact, err := in.Inspect(plain); err == nil && len(exact.UnknownResources) == 0 {
 			found = exact
 		}
 	}
 	f := field{line: line(at, text)}
+	bare := strings.Join(strings.Fields(expression), "") + strings.Join(strings.Fields(plain), "")
 	for _, d := range found.ResourceDependencies {
-		f.reads = append(f.reads, read{d.ID, change.SplitPath(strings.TrimPrefix(strings.TrimPrefix(d.Path, d.ID), "."))})
+		f.reads = append(f.reads, read{d.ID, pathOf(d, bare)})
+	}
+	for _, m := range hidden.FindAllStringSubmatch(expression, -1) {
+		if in.has(m[1]) { // all of what the variable hides
+			f.reads = append(f.reads, read{variable: m[1]})
+		}
 	}
 	f.single = len(found.ResourceDependencies) == 1 && found.ResourceDependencies[0].Path == strings.TrimSpace(expression)
 	return f, nil
 }
 
-// line returns a place of a graph with its text, on one line.
+// line returns a place of a graph with its expressions.
 func line(at, text string) string {
-	out := at + ": " + strings.Join(strings.Fields(text), " ")
+	out := at + ": " + authorship.Shown(text)
 	if len(out) > maxLine {
 		out = strings.ToValidUTF8(out[:maxLine], "") + "…"
 	}

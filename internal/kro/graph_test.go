@@ -63,7 +63,8 @@ func TestDerive(t *testing.T) {
 		"WholeSpec": {
 			reason:    "any field of the instance, which covers the others",
 			resources: `[{id: c, template: ` + config + `{a: "${json.marshal(schema.spec)}", b: "${schema.spec.text}"}}}]`,
-			want:      "spec\n  Update ConfigMap data.a\nspec.text\n  Update ConfigMap data.b[Mutate]\n",
+			want: "spec\n  Update ConfigMap data.a\nspec.text\n  Update ConfigMap data.b[Mutate]\n" +
+				"unknown: resources[0].template.data.a: ${json.marshal(schema.spec)}: it may read any field of the instance: a change of each allows it\n",
 		},
 		"WholeInstance": {
 			reason:    "its metadata and status are no cause",
@@ -78,7 +79,7 @@ func TestDerive(t *testing.T) {
 		"Labels": {
 			reason:    "labels of the instance are no desired state",
 			resources: `[{id: c, template: ` + config + `{a: "${schema.metadata.labels['team']}"}}}]`,
-			want: "unknown: resources[0].template.data.a: ${schema.metadata.labels['team']}: " +
+			want: `unknown: resources[0].template.data.a: ${schema.metadata.labels["…"]}: ` +
 				"metadata.labels.team of the instance is no desired state: a change of it explains none of a resource\n",
 		},
 		"LabelsOfResource": {
@@ -95,7 +96,7 @@ func TestDerive(t *testing.T) {
 			resources: `[{id: a, template: {apiVersion: apps/v1, kind: Deployment, metadata: {name: a},
 				spec: {replicas: "${schema.spec.size}", paused: "${schema.spec.enabled}"}}},
 				{id: b, template: ` + config + `{x: "${string(a.status.readyReplicas)}"}}}]`,
-			want: "spec.enabled\n  Update Deployment spec.paused[Mutate]\n  Update ConfigMap data.x\n" +
+			want: "spec.enabled\n  Update Deployment spec.paused\n  Update ConfigMap data.x\n" +
 				"spec.size\n  Update Deployment spec.replicas[Mutate]\n  Update ConfigMap data.x\n",
 		},
 		"StatusOfStatus": {
@@ -164,7 +165,7 @@ func TestDerive(t *testing.T) {
 		"Secret": {
 			reason:    "an expression may have the value",
 			resources: `[{id: a, template: {apiVersion: v1, kind: Secret, metadata: {name: a}, stringData: {x: "hunter2-${schema.metadata.labels['a']}"}}}]`,
-			want: "unknown: resources[0].template.stringData.x: (an expression): " +
+			want: `unknown: resources[0].template.stringData.x: …${schema.metadata.labels["…"]}: ` +
 				"metadata.labels.a of the instance is no desired state: a change of it explains none of a resource\n",
 		},
 		"ManagedResource": {
@@ -194,6 +195,59 @@ func TestDerive(t *testing.T) {
 			err: "spec.resources[0].includeWhen[0]: it must be an expression in ${…}"},
 		"DynamicKind": {reason: "no kind", resources: `[{id: a, template: {apiVersion: v1, kind: "${schema.spec.text}", metadata: {name: a}}}]`,
 			err: "spec.resources[0].template: apiVersion and kind must be those of a kind"},
+		"KeyOfSpec": {
+			reason:    "a key that is no name is not known to the inspector",
+			resources: `[{id: c, template: ` + config + `{a: "${schema.spec['a-b']}"}}}]`,
+			want: "spec\n  Update ConfigMap data.a\n" +
+				`unknown: resources[0].template.data.a: ${schema.spec["…"]}: it may read any field of the instance: a change of each allows it` + "\n",
+		},
+		"Escaped": {
+			reason:    "kro declares such names escaped",
+			resources: `[{id: c, template: ` + config + `{a: "${schema.spec.a__dash__b}", b: "${schema.spec.__namespace__}"}}}]`,
+			want:      "spec.a-b\n  Update ConfigMap data.a\nspec.namespace\n  Update ConfigMap data.b\n",
+		},
+		"Quoted": {
+			reason:    "the field above a key with periods",
+			resources: "[{id: c, template: " + config + "{a: \"${schema.spec.labels.`a.b`}\"}}}]",
+			want:      "spec.labels\n  Update ConfigMap data.a\n",
+		},
+		"BehindCall": {
+			reason:    "any item of the list may be the one",
+			resources: `[{id: c, template: ` + config + `{a: "${schema.spec.zones.filter(z, z != '').first().orValue({}).name}"}}}]`,
+			want:      "spec.zones\n  Update ConfigMap data.a\n",
+		},
+		"Hidden": {
+			reason:    "a variable with the name of the instance hides it from the inspector",
+			resources: `[{id: c, template: ` + config + `{a: "${schema.spec.zones.map(schema, schema).join(',')}"}}}]`,
+			want: "spec\n  Update ConfigMap data.a\n" +
+				`unknown: resources[0].template.data.a: ${schema.spec.zones.map(schema, schema).join("…")}: ` +
+				"it reads the whole instance; its metadata and status are no desired state\n",
+		},
+		"Kind": {
+			reason:    "it never changes",
+			resources: `[{id: c, template: ` + config + `{a: "${schema.kind}"}}}]`,
+		},
+		"Zero": {
+			reason: "the API server drops what the Go type omits",
+			resources: `[{id: c, template: {apiVersion: apps/v1, kind: Deployment, metadata: {name: c}, spec: {replicas: "${schema.spec.size}",
+				minReadySeconds: "${schema.spec.size}", template: {spec: {hostNetwork: "${schema.spec.enabled}",
+				containers: [{name: c, image: "x${schema.spec.tier}", env: [{name: e, value: "${schema.spec.text}"}]}]}}}}},
+				{id: d, template: {apiVersion: example.org/v1, kind: Thing, metadata: {name: d}, spec: {paused: "${schema.spec.enabled}"}}}]`,
+			want: "spec.size\n  Update Deployment spec.minReadySeconds spec.replicas[Mutate]\n" +
+				"spec.text\n  Update Deployment spec.template.spec.containers[*].env[*].value\n" +
+				"spec.tier\n  Update Deployment spec.template.spec.containers[*].image[Mutate]\n" +
+				"spec.enabled\n  Update Deployment spec.template.spec.hostNetwork\n  Update Thing spec.paused[Mutate]\n",
+		},
+		"EmptyText": {
+			reason:    "two expressions may be empty",
+			resources: `[{id: c, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {a: "${schema.spec.text}${schema.spec.tier}"}}}]`,
+			want:      "spec.text\n  Update ConfigMap data.a\nspec.tier\n  Update ConfigMap data.a\n",
+		},
+		"ConstantLabels": {
+			reason: "they are those of the template",
+			resources: `[{id: a, template: {apiVersion: v1, kind: Secret, metadata: {name: a, labels: {x: y}}}},
+				{id: b, template: ` + config + `{x: "${string(a.metadata.labels)}"}}}]`,
+		},
 		"Iterators": {
 			reason:    "kro has no such collection, and following them would take for ever",
 			resources: `[{id: a, forEach: [{x: "${schema.spec.zones}"}, {y1: "${x + x}"}], template: ` + config + `{}}}]`,

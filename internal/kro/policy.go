@@ -194,7 +194,8 @@ func mutationsOf(g *graph, n *node, f field) ([]v1alpha1.AllowedMutation, error)
 		return nil, errors.New("no policy can have its path")
 	}
 	one := v1alpha1.AllowedMutation{JSONPath: path}
-	if f.text || f.single && f.reads[0].variable == instanceVariable && g.scalar(f.reads[0].path) {
+	single := f.single && f.reads[0].variable == instanceVariable && g.scalar(f.reads[0].path) && storesZero(n.kind, f.path)
+	if f.text || single {
 		one.Verbs = []v1alpha1.FieldVerb{v1alpha1.FieldMutate}
 	}
 	out := []v1alpha1.AllowedMutation{one}

@@ -55,7 +55,7 @@ func (d *Derived) Write(out io.Writer) error {
 	for i := range d.Policies {
 		head := ""
 		if i == 0 && len(d.Unknown) > 0 {
-			head = "No rule explains a change of these:\n"
+			head = "Review these lines. No rule explains some of what changes them, or a rule is wider than the line:\n"
 			for _, line := range d.Unknown {
 				head += "  " + line + "\n"
 			}

@@ -219,7 +219,7 @@ func TestLife(t *testing.T) {
 		patch(t, hans, gardens, "default", "rose", `{"metadata":{"labels":{"team":"roses"}},"spec":{"message":"labelled"}}`)
 		field(t, "none", "rose", "data", "team")
 		const why = "no allowance on Garden default/rose covers data.team (AllowancePolicy garden-policy); " +
-			`in ResourceGraphDefinition garden: resources[0].template.data.team: ${schema.metadata.?labels[\"team\"].orValue(\"none\")}`
+			`in ResourceGraphDefinition garden: resources[0].template.data.team: ${schema.metadata.?labels[\"…\"].orValue(\"…\")}`
 		eventually(t, "the label to be held", func(context.Context) error {
 			raw, err := os.ReadFile(the.AuditLog())
 			if err == nil && !bytes.Contains(raw, []byte(why)) {
