@@ -115,7 +115,8 @@ func TestGraphLines(t *testing.T) {
 		"Dropped": {reason: "the graph has it no more", resource: `{id: other}`, op: Delete, code: outcome.ReasonDrift,
 			want: "; in ResourceGraphDefinition shop: it has no resource config"},
 		"Secret": {reason: "an expression without its literals", resource: `{id: config, template: {data: {message: "hunter2-${schema.spec.message}"}}}`,
-			op: Update, kind: "Secret", code: outcome.ReasonDrift, want: "; in ResourceGraphDefinition shop: resources[0].template.data.message: …${schema.spec.message}"},
+			op: Update, kind: "Secret", code: outcome.ReasonDrift,
+			want: "; in ResourceGraphDefinition shop: resources[0].template.data.message: …${schema.spec.message}"},
 		"Unread": {reason: "no reason to decide otherwise", resource: config, op: Update, err: assert.AnError, code: outcome.ReasonDrift},
 	} {
 		t.Run(name, func(t *testing.T) {
