@@ -5,8 +5,8 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/approve"
 	"github.com/kausality-io/function-kausality/admission/authorship"
-	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/facts"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -46,7 +46,8 @@ func findAttribution(ev *evaluation) []v1alpha1.HopCause {
 	if unknown || ev.needsApproval() || ev.Req.Operation != Update || ev.Req.OldObject == nil || len(ev.Req.ManagedFields()) == 0 {
 		return ev.causes()
 	}
-	edits, all := authorship.Edits(ev.Req.ManagedFields(), trace.Of(ev.Req.OldObject.GetAnnotations()), change.Paths(ev.Changes), ev.Manager)
+	written := identity.Annotation(ev.Req.OldObject, v1alpha1.AnnotationKeyTrace)
+	edits, all := authorship.Edits(ev.Req.ManagedFields(), written, ev.Changes, ev.Manager)
 	if len(edits) == 0 {
 		return ev.causes()
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/actor"
 	"github.com/kausality-io/function-kausality/admission/approval"
-	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/keys"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -21,9 +20,8 @@ import (
 type editor struct {
 	*evaluation
 	verdict outcome.Verdict
-	// incoming and stored annotations; unchanged where they are the same.
+	// incoming and stored annotations; the same where the write keeps them.
 	incoming, stored map[string]string
-	unchanged        bool
 
 	// annotations to set on the object; nil values remove. nil for none.
 	annotations map[string]*string
@@ -74,8 +72,8 @@ func (ev *evaluation) editor(v outcome.Verdict) editor {
 	ed := editor{evaluation: ev, verdict: v, incoming: ev.Req.Object.GetAnnotations()}
 	switch old := ev.Req.OldObject; {
 	case old == nil:
-	case identity.SameAnnotations(old, ev.Req.Object):
-		ed.stored, ed.unchanged = ed.incoming, true // as most writes leave them
+	case ev.KeepsAnnotations:
+		ed.stored = ed.incoming
 	default:
 		ed.stored = old.GetAnnotations()
 	}
@@ -113,7 +111,7 @@ func (ed *editor) run() *outcome.Refusal {
 	}
 	whole := ed.Req.Subresource == ""
 	if whole {
-		if !ed.unchanged {
+		if !ed.KeepsAnnotations {
 			ed.protect()
 			keepResourceName(ed)
 		}
@@ -175,9 +173,12 @@ func (ed *editor) change(key string, value *string) {
 	ed.annotations[key] = value
 }
 
-// after returns the annotations that the write leaves.
+// after returns the annotations that the write leaves. They are not modified.
 func (ed *editor) after() map[string]string {
-	out := map[string]string{}
+	if len(ed.annotations) == 0 {
+		return ed.incoming
+	}
+	out := make(map[string]string, len(ed.incoming)+len(ed.annotations))
 	maps.Copy(out, ed.incoming)
 	for k, v := range ed.annotations {
 		if v == nil {
@@ -259,7 +260,7 @@ func (ed *editor) composed(key string) bool {
 // (KR-02-02), or that the user may not make. A controller's copy of one is
 // reverted instead.
 func (ed *editor) validate() *outcome.Refusal {
-	if ed.unchanged {
+	if ed.KeepsAnnotations {
 		return ed.authorize(nil)
 	}
 	written, removed := approval.Changed(ed.incoming, ed.stored, ed.annotations)
@@ -286,7 +287,7 @@ func (ed *editor) validate() *outcome.Refusal {
 
 // keepApprovals brings the claims of a holder of approvals in step.
 func (ed *editor) keepApprovals() {
-	if !approval.Holds(ed.incoming) && (ed.unchanged || !approval.Holds(ed.stored)) {
+	if !approval.Holds(ed.incoming) && (ed.KeepsAnnotations || !approval.Holds(ed.stored)) {
 		return
 	}
 	after := ed.after()

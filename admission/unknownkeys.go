@@ -13,6 +13,9 @@ import (
 // are dropped, those that Kausality alone writes, which keep their values, and approvals by an id under which nothing is known yet. It does not warn a
 // controller, which copies the annotations that it finds (KR-12-28).
 func (ed *editor) warnUnknown() {
+	if ed.KeepsAnnotations {
+		return
+	}
 	var found []string
 	for key, value := range ed.incoming {
 		if old, was := ed.stored[key]; v1alpha1.IsKausality(key) && (!was || old != value) {

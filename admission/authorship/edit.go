@@ -11,13 +11,17 @@ import (
 )
 
 // Edits returns the causes of a change, by its paths, which reverts what other users than the parent's controller set: one for each user. They
-// are nil where it reverts no edit; all is true where each path is of one. managed are the managedFields of the object, t is its trace and
-// controller the field manager of the change, empty for that of Crossplane (KR-07-14).
-func Edits(managed []any, t trace.Trace, paths []string, controller string) (edits []v1alpha1.HopCause, all bool) {
+// are nil where it reverts no edit; all is true where each change is of one. managed are the managedFields of the object, value is its trace
+// as an annotation, and controller the field manager of the change, empty for that of Crossplane (KR-07-14).
+func Edits(managed []any, value string, changes []change.Change, controller string) (edits []v1alpha1.HopCause, all bool) {
 	editors := parent.EditorsOf(managed, func(manager string) bool { return manager == controller || subject.IsComposedApply(manager) })
+	if editors.None() {
+		return nil, false
+	}
+	t := trace.Of(map[string]string{v1alpha1.AnnotationKeyTrace: value})
 	all = true
-	for _, p := range paths {
-		e, ok := editors.Edit(keysOf(p))
+	for _, c := range changes {
+		e, ok := editors.Edit(keysOf(c.Path))
 		if !ok {
 			all = false
 			continue

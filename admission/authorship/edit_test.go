@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -71,7 +72,11 @@ func TestEdits(t *testing.T) {
 		"None":     {reason: "no paths"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, all := Edits(tc.managed, tc.trace, tc.paths, tc.controller)
+			changes := make([]change.Change, 0, len(tc.paths))
+			for _, p := range tc.paths {
+				changes = append(changes, change.Change{Path: p})
+			}
+			got, all := Edits(tc.managed, tc.trace.String(), changes, tc.controller)
 			if diff := cmp.Diff(tc.want, got); diff != "" || all != tc.all {
 				t.Errorf("%s: all %v, -want +got:\n%s", tc.reason, all, diff)
 			}

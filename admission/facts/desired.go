@@ -38,9 +38,10 @@ type Desired struct {
 // author's value after it. The first of these that exists is used: what an earlier call for the request
 // remembered, what the function composes, what is stored while the mask is unchanged, the incoming
 // value.
-func readDesired(req *request.Request, kind identity.Kind, manager string, closeTo []v1alpha1.Verb) Desired {
+func readDesired(f *Facts) Desired {
+	req := f.Req
 	p := Desired{Old: content(req.OldObject), New: content(req.Object)}
-	if !kind.ManagementPolicies {
+	if !f.Kind.ManagementPolicies {
 		p.remask(req)
 		return p
 	}
@@ -58,13 +59,10 @@ func readDesired(req *request.Request, kind identity.Kind, manager string, close
 	}
 	p.Incoming = parent.PoliciesOf(req.Object)
 	p.Author = p.Incoming
-	again, reinvoked := req.MaskedAuthor(kind, closeTo, p.Incoming)
-	behind, composed := composedAuthor(req, manager, p)
+	marked, found := markedAuthor(f, p)
 	switch {
-	case reinvoked:
-		p.Author = again
-	case composed:
-		p.Author = behind
+	case found:
+		p.Author = marked
 	case req.OldObject != nil && p.Remembered && slices.Equal(p.Incoming, p.Stored):
 		p.Author = p.Before
 	case req.OldObject == nil:
@@ -78,6 +76,18 @@ func readDesired(req *request.Request, kind identity.Kind, manager string, close
 	}
 	p.Old, p.New = mask.WithPolicies(p.Old, p.Before), mask.WithPolicies(p.New, p.Author)
 	return p
+}
+
+// markedAuthor returns the author's managementPolicies behind a mask that the annotations of the incoming object mark, and the stored ones do
+// not: that of an earlier call for the request, or of the composition function.
+func markedAuthor(f *Facts, p Desired) ([]string, bool) {
+	if f.KeepsAnnotations {
+		return nil, false
+	}
+	if author, reinvoked := f.Req.MaskedAuthor(f.Kind, f.CloseTo(), p.Incoming); reinvoked {
+		return author, true
+	}
+	return composedAuthor(f.Req, f.Manager, p)
 }
 
 // composedAuthor returns the author's managementPolicies behind the mask that the composition function

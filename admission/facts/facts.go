@@ -63,8 +63,10 @@ type Facts struct {
 	ModeWarnings []string
 	// Manager is the field manager that writes; empty where it is unknown.
 	Manager string
-	Desired Desired
-	Changes []change.Change
+	// KeepsAnnotations: an update leaves all annotations as they are stored, as most do.
+	KeepsAnnotations bool
+	Desired          Desired
+	Changes          []change.Change
 	// Retarget: the managed resource is pointed at another external resource.
 	Retarget bool
 
@@ -98,7 +100,8 @@ func Collect(ctx context.Context, w world.World, o *Options, p world.Policies, r
 	given := req
 	req = recorded(req, f.Manager)
 	f.Req, f.Stale = req, req != given
-	f.Desired = readDesired(req, f.Kind, f.Manager, f.CloseTo())
+	f.KeepsAnnotations = req.OldObject != nil && req.Object != nil && identity.SameAnnotations(req.OldObject, req.Object)
+	f.Desired = readDesired(f)
 	f.Changes = f.Secrets().Redact(change.Diff(f.Desired.Old, f.Desired.New, req.Unstored()))
 	if f.Retarget = retargeted(req, f.Kind); f.Retarget {
 		f.Changes = withExternalName(f.Changes, req)

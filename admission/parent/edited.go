@@ -45,10 +45,13 @@ func EditorsOf(managed []any, own func(manager string) bool) (out Editors) {
 	return out
 }
 
+// None reports whether there is no edit at all, as of most objects.
+func (e Editors) None() bool { return len(e.foreign) == 0 }
+
 // Edit returns the last edit of the field at a path, by names of fields, or of one below it; ok is false where there is none. An apply of
 // a value that a manager of the controller applied as well is none.
 func (e Editors) Edit(path []string) (edit Edit, ok bool) {
-	if len(e.foreign) == 0 {
+	if e.None() {
 		return Edit{}, false
 	}
 	keys := make([]string, 0, len(path))

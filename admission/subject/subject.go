@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/lru"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -36,9 +37,26 @@ func (u User) Hash() string {
 	if name == "" {
 		return ""
 	}
+	if known, ok := hashes.Get(name); ok {
+		hash, _ := known.(string)
+		return hash
+	}
 	sum := sha256.Sum256([]byte(name))
-	return short(sum[:])
+	hash := short(sum[:])
+	if len(name) <= maxHashed {
+		hashes.Add(strings.Clone(name), hash) // not the request that the name is a part of
+	}
+	return hash
 }
+
+// hashes by the names of users, of at most maxHashes: the same few users make most requests, and the base 36 of a SHA-256 is a long division.
+var hashes = lru.New(maxHashes)
+
+const (
+	maxHashes = 1024
+	// maxHashed is the longest name whose hash is kept, in bytes.
+	maxHashed = 256
+)
 
 // ID returns the first 128 bits, as 32 hex digits, of the SHA-256 that Hash is of. A user with neither
 // name nor UID has the id "" (KR-13-40).
