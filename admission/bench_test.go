@@ -67,15 +67,15 @@ func benchCases(tb testing.TB) map[string]benchCase {
 		"NoChangeByMachine": {setting: setting{xr: xr}, req: by(byCrossplane(Update, large(tb)), fx.ArgoCD, "argocd"), want: outcome.ReasonNoChange,
 			allocs: 10},
 		"Self": {setting: setting{xr: xr}, req: by(byCrossplane(Update, large(tb), fx.Resize("l")), fx.Provider, "provider"),
-			want: outcome.ReasonSelf, allocs: 41},
+			want: outcome.ReasonSelf, allocs: 36},
 		"Expected": {setting: setting{xr: xr}, req: byCrossplane(Update, large(tb), fx.Resize("l")), want: outcome.ReasonExpected,
-			allocs: 68},
+			allocs: 60},
 		"NewOrigin": {setting: setting{xr: xr}, req: by(byCrossplane(Update, large(tb), fx.Resize("l")), fx.Alice, "kubectl"),
-			want: outcome.ReasonNewOrigin, allocs: 162},
-		"Create": {setting: setting{xr: xr}, req: byCrossplane(Create, created), want: outcome.ReasonExpected, allocs: 56},
-		"Drift":  {setting: setting{}, req: byCrossplane(Update, large(tb), fx.Resize("l")), want: outcome.ReasonDrift, allocs: 108},
+			want: outcome.ReasonNewOrigin, allocs: 60},
+		"Create": {setting: setting{xr: xr}, req: byCrossplane(Create, created), want: outcome.ReasonExpected, allocs: 51},
+		"Drift":  {setting: setting{}, req: byCrossplane(Update, large(tb), fx.Resize("l")), want: outcome.ReasonDrift, allocs: 89},
 		"Approved": {setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}},
-			req: byCrossplane(Update, large(tb), fx.Resize("l")), want: outcome.ReasonApproved, allocs: 132},
+			req: byCrossplane(Update, large(tb), fx.Resize("l")), want: outcome.ReasonApproved, allocs: 120},
 	}
 }
 

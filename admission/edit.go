@@ -178,8 +178,10 @@ func (ed *editor) after() map[string]string {
 	if len(ed.annotations) == 0 {
 		return ed.incoming
 	}
-	out := make(map[string]string, len(ed.incoming)+len(ed.annotations))
-	maps.Copy(out, ed.incoming)
+	out := maps.Clone(ed.incoming)
+	if out == nil {
+		out = map[string]string{}
+	}
 	for k, v := range ed.annotations {
 		if v == nil {
 			delete(out, k)

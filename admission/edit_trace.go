@@ -3,7 +3,6 @@ package admission
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/approve"
@@ -28,7 +27,7 @@ func (ed *editor) writeTrace() *outcome.Refusal {
 	ed.warnHeld()
 	ref := ed.Req.Ref()
 	hop := trace.Hop(ref, ed.nextGeneration(), ed.Req.User.Name, ed.Req.Time)
-	hop.Labels = ed.labels()
+	hop.Labels = trace.Labels(ed.after())
 	hop.Approval = ed.verdict.Approval
 	ed.trace = ed.traceWith(ed.attributed(hop))
 	value := ed.trace.String()
@@ -41,16 +40,6 @@ func (ed *editor) writeTrace() *outcome.Refusal {
 	return &outcome.Refusal{Code: outcome.CodeComposed, Reason: outcome.ReasonAnnotationTooLarge,
 		Why:  fmt.Sprintf("its trace would be %d bytes, more than the %d that fit", len(value), v1alpha1.MaxAnnotationBytes),
 		Next: "Shorten the trace-* labels of the objects above it."}
-}
-
-// labels returns the labels of the object's hop, without a copy of its annotations where no edit is about a label.
-func (ed *editor) labels() map[string]string {
-	for key := range ed.annotations {
-		if strings.HasPrefix(key, v1alpha1.AnnotationKeyTraceLabelPrefix) {
-			return trace.Labels(ed.after())
-		}
-	}
-	return trace.Labels(ed.incoming)
 }
 
 // writeInitiator adds who initiated the change to the authors of the object, where ApprovalRules are about the Namespace (KR-14-61).

@@ -187,13 +187,13 @@ func decideChange(ev *evaluation) (conclusion, error) {
 }
 
 // decideBy returns the first verdict of some steps; the zero verdict if none decides.
-func decideBy(ev *evaluation, steps []step) (v outcome.Verdict, err error) {
+func decideBy(ev *evaluation, steps []step) (outcome.Verdict, error) {
 	for _, s := range steps {
-		if v, err = s(ev); err != nil || v.Reason != "" {
-			break
+		if v, err := s(ev); err != nil || v.Reason != "" {
+			return v, err
 		}
 	}
-	return v, err
+	return outcome.Verdict{}, nil
 }
 
 // needsLiveRecheck reports whether the outcome is a refusal, drift, an approval or a report

@@ -95,9 +95,13 @@ func Fields(changes []Change, max int) []v1alpha1.FieldDifference {
 		changes = changes[:max]
 	}
 	out := make([]v1alpha1.FieldDifference, 0, len(changes))
-	room := make([]byte, 0, 2*maxValue)
+	buffer, _ := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
 	text := func(v any) (s string) {
-		s, room = text(v, room)
+		var room []byte
+		if s, room = text(v, *buffer); cap(room) <= maxBuffer {
+			*buffer = room
+		}
 		return s
 	}
 	for _, c := range changes {
