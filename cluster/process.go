@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -65,3 +66,12 @@ func AddAll(mgr manager.Manager, parts ...manager.Runnable) error {
 	}
 	return nil
 }
+
+// Everywhere is a part of a process that runs on every replica.
+type Everywhere func(context.Context) error
+
+// Start calls it.
+func (f Everywhere) Start(ctx context.Context) error { return f(ctx) }
+
+// NeedLeaderElection is false.
+func (Everywhere) NeedLeaderElection() bool { return false }

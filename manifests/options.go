@@ -101,11 +101,14 @@ func (in *input) client(path string) admissionregistrationv1.WebhookClientConfig
 	return out
 }
 
+// ComponentUsers are the ServiceAccounts of our processes as the manifests install them.
+func ComponentUsers() []string {
+	return []string{serviceAccountPrefix + Namespace + ":" + componentWebhook, serviceAccountPrefix + Namespace + ":" + componentGate}
+}
+
 // components are the users that our processes run as.
 func (in *input) components() []string {
-	out := []string{
-		serviceAccountPrefix + Namespace + ":" + componentWebhook, serviceAccountPrefix + Namespace + ":" + componentGate,
-	}
+	out := ComponentUsers()
 	for _, u := range in.users {
 		if !slices.Contains(out, u) {
 			out = append(out, u)

@@ -18,8 +18,9 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/decider"
+	"github.com/kausality-io/function-kausality/decider/settler"
 	"github.com/kausality-io/function-kausality/webhook/review"
-	"github.com/kausality-io/function-kausality/webhook/settler"
 )
 
 // emptyWorld knows no kinds and no parents: what remains is the handler's own
@@ -76,7 +77,7 @@ func update(tb testing.TB, old, new map[string]any) []byte {
 
 // BenchmarkHandle answers a review, from its body to the response.
 func BenchmarkHandle(b *testing.B) {
-	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory()}
+	h := &Handler{&decider.Decider{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory()}}
 	for name, counts := range map[string][2]int{"NoChange": {1, 1}, "Changed": {1, 2}} {
 		body := update(b, thing(counts[0]), thing(counts[1]))
 		b.Run(name, func(b *testing.B) {
@@ -94,7 +95,7 @@ func BenchmarkHandle(b *testing.B) {
 // BenchmarkServed answers reviews over HTTP as net/http does: each in a goroutine of
 // its own, with the stack that a new one has.
 func BenchmarkServed(b *testing.B) {
-	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory()}
+	h := &Handler{&decider.Decider{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory()}}
 	body := update(b, thing(1), thing(2))
 	handler := review.Served(h.answer, review.NewInflight(), logr.Discard())
 	b.ReportAllocs()

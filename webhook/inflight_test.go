@@ -15,8 +15,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/decider"
+	"github.com/kausality-io/function-kausality/decider/settler"
 	"github.com/kausality-io/function-kausality/webhook/review"
-	"github.com/kausality-io/function-kausality/webhook/settler"
 )
 
 // reviewOf a length, with the timeout that the API server announces.
@@ -34,7 +35,7 @@ func configMap(n int) map[string]any {
 
 // TestGreatReview: an object as large as the API server accepts is decided, whatever its encoding (KR-13-28).
 func TestGreatReview(t *testing.T) {
-	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard()}
+	h := &Handler{&decider.Decider{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard()}}
 	for _, n := range []int{700_000, 3 << 20} {
 		body := update(t, configMap(n), configMap(n-1))
 		if len(body) < 12*n || len(body) > review.MaxReview {
@@ -102,7 +103,7 @@ func TestDense(t *testing.T) {
 
 // TestInflightMemory: with many of the largest reviews at once, the process stays below 256 MiB (KR-13-28).
 func TestInflightMemory(t *testing.T) {
-	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard()}
+	h := &Handler{&decider.Decider{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard()}}
 	body := update(t, configMap(2<<20), configMap(2<<20-1))
 	handler := review.Served(h.answer, review.NewInflight(), logr.Discard())
 	var done sync.WaitGroup

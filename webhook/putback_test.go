@@ -11,6 +11,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/outcome"
+	"github.com/kausality-io/function-kausality/decider"
 	"github.com/kausality-io/function-kausality/webhook/review"
 )
 
@@ -46,7 +47,7 @@ func TestUnchanged(t *testing.T) {
 	req := &admission.Request{Operation: admission.Update, Object: is, OldObject: was, FieldManager: "kro.run/applyset"}
 	d := admission.Decision{Allowed: true, Unchanged: true, Rest: was, Held: &admission.Decision{Reason: outcome.ReasonDrift, Digest: "0123456789abcdef"}}
 	assert.Equal(t, was.Object, patched(t, req, d))
-	assert.Equal(t, "0123456789abcdef", review.Audit(req, d)["held"][:16])
+	assert.Equal(t, "0123456789abcdef", decider.Audit(req, d)["held"][:16])
 }
 
 // TestOwned: a field that is put back while other changes pass is still its applier's, so that its removal can be approved (KR-05-62).

@@ -15,7 +15,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/webhook/review"
+	"github.com/kausality-io/function-kausality/decider"
 )
 
 // docs/reasons.md has every audit annotation that there is, and no other (KR-07-07).
@@ -35,7 +35,7 @@ func TestAuditAnnotations(t *testing.T) {
 		Resolution: outcome.ResolutionRefused, Exception: &outcome.ExceptionUse{Policy: "policy"}, Trace: trace.Trace{{}},
 		Held: &admission.Decision{Digest: "held"},
 	}
-	if diff := cmp.Diff(slices.Sorted(slices.Values(documented)), slices.Sorted(maps.Keys(review.Audit(&admission.Request{}, d)))); diff != "" {
+	if diff := cmp.Diff(slices.Sorted(slices.Values(documented)), slices.Sorted(maps.Keys(decider.Audit(&admission.Request{}, d)))); diff != "" {
 		t.Errorf("docs/reasons.md (-), and the source (+):\n%s", diff)
 	}
 }

@@ -13,17 +13,18 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
 	kjson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/outcome"
+	"github.com/kausality-io/function-kausality/decider"
+	"github.com/kausality-io/function-kausality/decider/settler"
 	"github.com/kausality-io/function-kausality/webhook/review"
-	"github.com/kausality-io/function-kausality/webhook/settler"
 )
 
 // with another value at a path of a review.
@@ -115,7 +116,7 @@ func asSent(t *testing.T, body []byte) []byte {
 }
 
 func TestNoReview(t *testing.T) {
-	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard()}
+	h := &Handler{&decider.Decider{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard()}}
 	body := update(t, thing(1), thing(2))
 	const uid = "705ab4f5-6393-11e8-b7cc-42010a800002"
 	for name, tc := range map[string]struct {
@@ -158,9 +159,13 @@ func TestNoReview(t *testing.T) {
 
 // counted kinds of decisions.
 func counted() int {
-	all := make(chan prometheus.Metric, 1000)
-	decisions.Collect(all)
-	return len(all)
+	all, _ := metrics.Registry.Gather()
+	for _, f := range all {
+		if f.GetName() == "kausality_decisions_total" {
+			return len(f.GetMetric())
+		}
+	}
+	return 0
 }
 
 // The length that a client announces takes no memory.
@@ -176,10 +181,10 @@ func TestForeseen(t *testing.T) {
 
 // Whatever happens to what is noted, the status is written (KR-05-26, KR-13-02).
 func TestStatusAlways(t *testing.T) {
-	h := &Handler{
+	h := &Handler{&decider.Decider{
 		Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard(),
 		StatusReviewed: func(*admission.Request) { panic("oops") },
-	}
+	}}
 	if resp := post(t, StatusHandler{h}.answer, update(t, thing(1), thing(1)), ""); !resp.Allowed || resp.UID == "" {
 		t.Errorf("%+v", resp)
 	}
@@ -188,10 +193,10 @@ func TestStatusAlways(t *testing.T) {
 // What a write of a status changes of our metadata is restored, in a dry-run too, and
 // whatever happens to what is noted (KR-13-16).
 func TestStatusRestores(t *testing.T) {
-	h := &Handler{
+	h := &Handler{&decider.Decider{
 		Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard(),
 		StatusReviewed: func(*admission.Request) { panic("oops") },
-	}
+	}}
 	stored, incoming := thing(1), thing(1)
 	annotations := func(o map[string]any) map[string]any { return review.Child(review.Child(o, "metadata"), "annotations") }
 	annotations(stored)["kausality.io/claims"], annotations(incoming)["kausality.io/freeze"] = "[]", "true"
@@ -227,7 +232,7 @@ func post(t *testing.T, answer review.Answerer, body []byte, contentType string)
 
 // A change is answered with the patch that writes the trace.
 func TestServed(t *testing.T) {
-	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard()}
+	h := &Handler{&decider.Decider{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard()}}
 	resp := post(t, h.answer, update(t, thing(1), thing(2)), "")
 	if !resp.Allowed || resp.UID == "" || *resp.PatchType != admissionv1.PatchTypeJSONPatch ||
 		!bytes.Contains(resp.Patch, []byte("kausality.io~1trace")) || resp.AuditAnnotations["class"] != string(outcome.ClassNewOrigin) {

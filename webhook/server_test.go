@@ -20,9 +20,10 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/certs"
+	"github.com/kausality-io/function-kausality/decider"
+	"github.com/kausality-io/function-kausality/decider/settler"
 	"github.com/kausality-io/function-kausality/webhook/review"
 	"github.com/kausality-io/function-kausality/webhook/serving"
-	"github.com/kausality-io/function-kausality/webhook/settler"
 )
 
 // TestServer: the server uses HTTP/1.1 also with clients that offer HTTP/2, keeps connections between
@@ -33,7 +34,7 @@ func TestServer(t *testing.T) {
 	pair := &tls.Certificate{Certificate: [][]byte{state.Serving.Certificate.Raw}, PrivateKey: state.Serving.Key}
 	l, err := serving.Listen("127.0.0.1:0", func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair, nil }, nil)
 	require.NoError(t, err)
-	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard()}
+	h := &Handler{&decider.Decider{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard()}}
 	s := serving.NewServer(handlers(h, &serving.Drain{}))
 	ready := make(chan error)
 	go func() { ready <- serving.Answers(l, nil)(&http.Request{}) }()
@@ -75,7 +76,7 @@ func TestServer(t *testing.T) {
 // is closed. A connection that was never used is kept for as long as any other.
 func TestHalfReview(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard()}
+		h := &Handler{&decider.Decider{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard()}}
 		s := serving.NewServer(handlers(h, &serving.Drain{}))
 		l := pipes{make(chan net.Conn), make(chan struct{})}
 		served := make(chan error)

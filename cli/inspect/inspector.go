@@ -21,7 +21,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
-	"github.com/kausality-io/function-kausality/webhook/builds"
+	"github.com/kausality-io/function-kausality/decider/builds"
 )
 
 // Options of an Inspector.

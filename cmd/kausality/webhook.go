@@ -17,13 +17,6 @@ import (
 
 const debugLevel = zapcore.DebugLevel
 
-// componentUsers are the ServiceAccounts of our processes as the manifests
-// install them.
-var componentUsers = []string{
-	"system:serviceaccount:" + manifests.Namespace + ":kausality-webhook",
-	"system:serviceaccount:" + manifests.Namespace + ":kausality-gate",
-}
-
 // webhookCommand runs the admission webhook. All flags are checked before the
 // connection is made, so that a mistake is reported at once.
 func webhookCommand() *cobra.Command {
@@ -42,7 +35,7 @@ func webhookCommand() *cobra.Command {
 				return err
 			}
 			o.Admission.CloseTo, o.Admission.CarryPendingDrift, o.Admission.Ignore = g.closeTo, g.carry, g.ignore
-			o.ComponentUsers, o.Endpoints = slices.Concat(componentUsers, p.componentUsers), p.endpoints
+			o.ComponentUsers, o.Endpoints = slices.Concat(manifests.ComponentUsers(), p.componentUsers), p.endpoints
 			o.Reports = p.reports
 			return p.run(cmd.Context(), "webhook", func(ctx context.Context) error {
 				o.Process, o.Records = p.Process, p.recorder

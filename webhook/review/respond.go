@@ -14,17 +14,17 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/change"
-	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/decider"
 )
 
 // Respond to a review with a decision.
 func Respond(req *admission.Request, d admission.Decision) ctrl.Response {
 	resp := ctrl.Response{AdmissionResponse: admissionv1.AdmissionResponse{
-		Allowed: d.Allowed, Warnings: d.Warnings, AuditAnnotations: Audit(req, d),
+		Allowed: d.Allowed, Warnings: d.Warnings, AuditAnnotations: decider.Audit(req, d),
 	}}
 	if !d.Allowed {
-		resp.Result = refusal(d)
+		resp.Result = decider.Refusal(d)
 		return resp
 	}
 	resp.Result = &metav1.Status{Code: http.StatusOK}
@@ -32,22 +32,6 @@ func Respond(req *admission.Request, d admission.Decision) ctrl.Response {
 		resp.Patches = Patches(req, d)
 	}
 	return resp
-}
-
-// refusal as a Status. The machine reason is in the cause always, and in the reason unless Crossplane must
-// read Invalid there (KR-05-24).
-func refusal(d admission.Decision) *metav1.Status {
-	reason := metav1.StatusReason(d.Reason)
-	switch d.Code {
-	case http.StatusUnprocessableEntity:
-		reason = metav1.StatusReasonInvalid
-	case http.StatusInternalServerError:
-		reason = metav1.StatusReasonInternalError
-	}
-	return &metav1.Status{
-		Status: metav1.StatusFailure, Code: d.Code, Reason: reason, Message: d.Message,
-		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseType(d.Reason), Message: d.Message}}},
-	}
 }
 
 // Patches for the edits of a decision, in the order of their paths.
@@ -103,50 +87,6 @@ func replaced(object, by *unstructured.Unstructured, field func(string) bool) (o
 		}
 	}
 	return out
-}
-
-// Audit annotations (KR-07-07), without the prefix: the API server adds the webhook's name.
-func Audit(req *admission.Request, d admission.Decision) map[string]string {
-	out := map[string]string{"decision": "allowed", "mode": string(d.Mode), "reason": string(d.Reason)}
-	if !d.Allowed {
-		out["decision"] = "denied"
-	}
-	put := func(k, v string) {
-		if v != "" {
-			out[k] = v
-		}
-	}
-	put("class", string(d.Class))
-	put("lifecycle-phase", string(d.Phase))
-	put("drift-resolution", d.Resolution)
-	if d.Exception != nil {
-		put("policy", d.Exception.Policy)
-	}
-	if d.Held != nil {
-		put("held", d.Held.Digest.ID())
-	}
-	if d.Class != outcome.ClassNone {
-		out["drift"] = "false"
-		if d.Class == outcome.ClassDrift {
-			out["drift"] = "true"
-			put("id", d.Digest.ID())
-		}
-	}
-	switch {
-	case d.Trace != nil:
-		put("trace", d.Trace.String())
-	case req.OldObject != nil:
-		put("trace", req.OldObject.GetAnnotations()[v1alpha1.AnnotationKeyTrace])
-	}
-	return out
-}
-
-// ReportRequest is the request as it is in reports.
-func ReportRequest(req *admission.Request) *v1alpha1.ReportRequest {
-	return &v1alpha1.ReportRequest{
-		User: req.User.Name, Groups: req.User.Groups, UID: req.User.UID,
-		FieldManager: req.FieldManager, Operation: string(req.Operation), DryRun: req.DryRun,
-	}
 }
 
 // AnnotationPatches of an object that has some annotations; a nil value removes.

@@ -48,22 +48,13 @@ func FromDir(mgr manager.Manager, dir string, log logr.Logger) (Get, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--cert-dir: %w", err)
 	}
-	return files.GetCertificate, mgr.Add(Everywhere(func(ctx context.Context) error {
+	return files.GetCertificate, mgr.Add(cluster.Everywhere(func(ctx context.Context) error {
 		if err := files.Start(ctx); err != nil { // what was read is served on
 			log.Error(err, "cannot watch the serving certificate", "dir", dir)
 		}
 		return nil
 	}))
 }
-
-// Everywhere is a part of a process that runs on every replica.
-type Everywhere func(context.Context) error
-
-// Start calls it.
-func (f Everywhere) Start(ctx context.Context) error { return f(ctx) }
-
-// NeedLeaderElection is false.
-func (Everywhere) NeedLeaderElection() bool { return false }
 
 // Secret is the certificate of a Secret of type kubernetes.io/tls, which is watched.
 type Secret struct {
@@ -81,7 +72,7 @@ func WatchOnly(namespace, name string) cache.ByObject {
 // must be restricted to the Secret, see WatchOnly.
 func FromSecret(mgr manager.Manager, log logr.Logger) (*Secret, error) {
 	s := &Secret{log: log}
-	return s, mgr.Add(Everywhere(func(ctx context.Context) error {
+	return s, mgr.Add(cluster.Everywhere(func(ctx context.Context) error {
 		informer, err := mgr.GetCache().GetInformer(ctx, &corev1.Secret{}, cache.BlockUntilSynced(false))
 		if err == nil {
 			// Nothing on deletion: the certificate is served until it expires.

@@ -1,4 +1,4 @@
-package webhook
+package decider
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
+	"github.com/kausality-io/function-kausality/decider/stored"
 	"github.com/kausality-io/function-kausality/drift"
-	"github.com/kausality-io/function-kausality/webhook/stored"
 )
 
 const (
@@ -25,18 +25,18 @@ const (
 // remember what was refused, and who requested a deletion that was, before the Drift is stored: the next request may
 // be an intent (KR-05-66). Only what is about a stored object is remembered (KR-13-22), which costs a read for each new difference;
 // without it, the Drift alone is.
-func (h *Handler) remember(ctx context.Context, req *admission.Request, r *admission.Report) {
-	if h.Held == nil || r == nil || r.Drift.ID == "" || h.Held.Again(r) {
+func (dr *Decider) remember(ctx context.Context, req *admission.Request, r *admission.Report) {
+	if dr.Held == nil || r == nil || r.Drift.ID == "" || dr.Held.Again(r) {
 		return
 	}
-	if still := stored.Still(h.Cluster, req, false); still != nil {
+	if still := stored.Still(dr.Cluster, req, false); still != nil {
 		ctx, cancel := context.WithTimeout(ctx, verifyWithin)
 		defer cancel()
 		if is, err := still(ctx); err != nil || !is {
 			return
 		}
 	}
-	h.Held.Remember(r)
+	dr.Held.Remember(r)
 }
 
 // below finds what is held below objects, for warnings and the age of approvals: in the memory of Drifts, and in what the

@@ -1,4 +1,4 @@
-package webhook
+package decider
 
 import (
 	"context"
@@ -44,19 +44,19 @@ func current(ctx context.Context, w *world, e *admission.Evaluator, store *polic
 	return &admission.Evaluator{World: &late, Options: e.Options, Policies: set}, nil
 }
 
-// evaluator of a request in a Namespace.
-func (h *Handler) evaluator(ctx context.Context, namespace string) (*admission.Evaluator, error) {
-	if h.Current == nil {
-		return h.Evaluator, nil
+// Evaluators returns the Evaluator of a request in a Namespace, "" for none, by the policies as they are now.
+func (dr *Decider) Evaluators(ctx context.Context, namespace string) (*admission.Evaluator, error) {
+	if dr.Current == nil {
+		return dr.Evaluator, nil
 	}
-	return h.Current(ctx, namespace)
+	return dr.Current(ctx, namespace)
 }
 
 // policies in force, for what is decided beside requests; nil before they are read, and where they cannot be.
-func (h *Handler) policies() *allowance.Set {
-	e, err := h.evaluator(context.Background(), "")
+func (dr *Decider) policies() *allowance.Set {
+	e, err := dr.Evaluators(context.Background(), "")
 	if err != nil {
-		h.Log.Error(err, "cannot read the policies")
+		dr.Log.Error(err, "cannot read the policies")
 		return nil
 	}
 	return e.Policies.Policies()

@@ -1,4 +1,4 @@
-package webhook
+package decider
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
-	"github.com/kausality-io/function-kausality/webhook/builds"
-	"github.com/kausality-io/function-kausality/webhook/permissions"
-	"github.com/kausality-io/function-kausality/webhook/settler"
+	"github.com/kausality-io/function-kausality/decider/builds"
+	"github.com/kausality-io/function-kausality/decider/permissions"
+	"github.com/kausality-io/function-kausality/decider/settler"
 )
 
 // world is admission.World on a cluster.

@@ -1,4 +1,4 @@
-package webhook
+package decider
 
 import (
 	"net/http"

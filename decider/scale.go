@@ -1,4 +1,4 @@
-package webhook
+package decider
 
 import (
 	"context"
@@ -13,30 +13,29 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/cluster"
-	"github.com/kausality-io/function-kausality/webhook/review"
 )
 
-// scaling rewrites a review of /scale into one of the scaled object, which is what policies and
+// scaling rewrites a request for /scale into one of the scaled object, which is what policies and
 // annotations refer to (KR-01-09). The object is read live: such requests are rare. gone reports that it
 // does not exist, which the API server answers by itself.
-func (h *Handler) scaling(ctx context.Context, r *review.Review) (gone bool, err error) {
-	req := r.Req
-	info, err := h.Cluster.Kinds.OfResource(r.Resource)
+func (dr *Decider) scaling(ctx context.Context, in Incoming) (gone bool, err error) {
+	req := in.Request
+	info, err := dr.Cluster.Kinds.OfResource(in.Resource)
 	if err != nil {
 		return false, err
 	}
 	ref := parent.Ref{GroupVersionKind: info.GVK, Namespace: req.Namespace, Name: req.Name, UID: req.OldObject.GetUID()}
-	content, err := h.Cluster.States.Content(ctx, ref)
+	content, err := dr.Cluster.States.Content(ctx, ref)
 	if err != nil {
 		return false, fmt.Errorf("cannot read the scaled %s: %w", identity.Describe(ref), err)
 	}
 	if content == nil {
 		return true, nil
 	}
-	if err := h.Cluster.States.Watch(info.GVK); err != nil { // the settler must see it stored
-		h.Log.Error(err, "cannot watch a scaled kind", "kind", info.GVK.String())
+	if err := dr.Cluster.States.Watch(info.GVK); err != nil { // the settler must see it stored
+		dr.Log.Error(err, "cannot watch a scaled kind", "kind", info.GVK.String())
 	}
-	before := h.Memory.FillObject(&unstructured.Unstructured{Object: content}, info.Role)
+	before := dr.Memory.FillObject(&unstructured.Unstructured{Object: content}, info.Role)
 	return false, scaleTo(req, before, info)
 }
 

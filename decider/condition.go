@@ -1,46 +1,43 @@
-package webhook
+package decider
 
 import (
 	"context"
 	"reflect"
 	"slices"
-	"strconv"
 
-	"gomodules.xyz/jsonpatch/v2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// dropCondition removes the condition of our function from the status of a composite once no step of its pipeline is our function:
+// dropCondition returns the index of the condition of our function in the status of a composite once no step of its pipeline is our function:
 // Crossplane keeps the conditions that a function once returned, and it would be reported as held for good (KR-10-12). A condition that
 // comes back shows that it is, under another name. On failure the next write of the status is another try.
-func (h StatusHandler) dropCondition(ctx context.Context, req *admission.Request) []jsonpatch.Operation {
-	if h.builds == nil || req.Object == nil || req.OldObject == nil {
-		return nil
+func (dr *Decider) dropCondition(ctx context.Context, req *admission.Request) (drop int) {
+	if dr.Builds == nil || req.Object == nil || req.OldObject == nil {
+		return -1
 	}
 	i, now := conditionOf(req.Object)
 	_, was := conditionOf(req.OldObject)
 	revision := revisionOf(req.Object)
 	if now == nil || revision == "" {
-		return nil
+		return -1
 	}
 	if !reflect.DeepEqual(now, was) { // it has just been returned
-		if runs, err := h.builds.Runs(ctx, revision); err == nil && !runs {
-			h.builds.Keep(revision)
+		if runs, err := dr.Builds.Runs(ctx, revision); err == nil && !runs {
+			dr.Builds.Keep(revision)
 		}
-		return nil
+		return -1
 	}
-	runs, err := h.builds.Runs(ctx, revision)
+	runs, err := dr.Builds.Runs(ctx, revision)
 	if err != nil {
-		h.Log.V(1).Info("cannot find out whether a composite still runs the function", "name", req.Object.GetName(), "error", err.Error())
+		dr.Log.V(1).Info("cannot find out whether a composite still runs the function", "name", req.Object.GetName(), "error", err.Error())
 	}
 	if err != nil || runs {
-		return nil
+		return -1
 	}
-	path := "/status/conditions/" + strconv.Itoa(i)
-	return []jsonpatch.Operation{jsonpatch.NewOperation("test", path+"/type", v1alpha1.ConditionKausality), jsonpatch.NewOperation("remove", path, nil)}
+	return i
 }
 
 // conditionOf our function in the status of an object, and its index; nil for none.

@@ -1,11 +1,10 @@
-package webhook
+package decider
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	jsonpatch "gomodules.xyz/jsonpatch/v2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kausality-io/function-kausality/admission"
-	"github.com/kausality-io/function-kausality/webhook/builds"
+	"github.com/kausality-io/function-kausality/decider/builds"
 )
 
 func parsed(t *testing.T, text string) *unstructured.Unstructured {
@@ -56,27 +55,27 @@ func TestDropCondition(t *testing.T) {
 		return parsed(t, `{apiVersion: example.org/v1, kind: XThing, metadata: {name: thing}, spec: {crossplane: {compositionRevisionRef: {name: `+
 			revision+`}}}, status: {conditions: [{type: Synced, status: "True"}`+conditions+`]}}`)
 	}
-	drop := []jsonpatch.Operation{jsonpatch.NewOperation("test", "/status/conditions/1/type", "Kausality"),
-		jsonpatch.NewOperation("remove", "/status/conditions/1", nil)}
+	const none, drop = -1, 1
 	cases := map[string]struct {
 		reason   string
 		old, new *unstructured.Unstructured
-		want     []jsonpatch.Operation
+		want     int
 	}{
 		"Gone":    {reason: "no step is ours", old: xr("input", ", "+held), new: xr("without", ", "+held), want: drop},
-		"Input":   {reason: "a step has our input", old: xr("input", ", "+held), new: xr("input", ", "+held)},
-		"Name":    {reason: "or our name", old: xr("name", ", "+held), new: xr("name", ", "+held)},
-		"Package": {reason: "or our package", old: xr("package", ", "+held), new: xr("package", ", "+held)},
-		"Foreign": {reason: "or may be ours", old: xr("foreign", ", "+held), new: xr("foreign", ", "+held)},
-		"Deleted": {reason: "the revision is gone", old: xr("gone", ", "+held), new: xr("gone", ", "+held)},
-		"None":    {reason: "there is no condition", old: xr("without", ""), new: xr("without", "")},
+		"Input":   {reason: "a step has our input", old: xr("input", ", "+held), new: xr("input", ", "+held), want: none},
+		"Name":    {reason: "or our name", old: xr("name", ", "+held), new: xr("name", ", "+held), want: none},
+		"Package": {reason: "or our package", old: xr("package", ", "+held), new: xr("package", ", "+held), want: none},
+		"Foreign": {reason: "or may be ours", old: xr("foreign", ", "+held), new: xr("foreign", ", "+held), want: none},
+		"Deleted": {reason: "the revision is gone", old: xr("gone", ", "+held), new: xr("gone", ", "+held), want: none},
+		"None":    {reason: "there is no condition", old: xr("without", ""), new: xr("without", ""), want: none},
 		"Composing": {reason: "no revision is chosen yet", old: parsed(t, `{kind: X, status: {conditions: [`+held+`]}}`),
-			new: parsed(t, `{kind: X, status: {conditions: [`+held+`]}}`)},
-		"Malformed": {reason: "not our status", old: parsed(t, `{kind: X, status: {conditions: x}}`), new: parsed(t, `{kind: X, status: {conditions: [x]}}`)},
+			new: parsed(t, `{kind: X, status: {conditions: [`+held+`]}}`), want: none},
+		"Malformed": {reason: "not our status", old: parsed(t, `{kind: X, status: {conditions: x}}`),
+			new: parsed(t, `{kind: X, status: {conditions: [x]}}`), want: none},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			h := StatusHandler{&Handler{builds: builds.New(crossplaneCluster(t))}}
+			h := &Decider{Builds: builds.New(crossplaneCluster(t))}
 			before := tc.new.DeepCopy()
 			for range 2 {
 				assert.Equal(t, tc.want, h.dropCondition(t.Context(), &admission.Request{Object: tc.new, OldObject: tc.old}), tc.reason)
@@ -85,15 +84,15 @@ func TestDropCondition(t *testing.T) {
 		})
 	}
 	t.Run("ComesBack", func(t *testing.T) {
-		h := StatusHandler{&Handler{builds: builds.New(crossplaneCluster(t))}}
+		h := &Decider{Builds: builds.New(crossplaneCluster(t))}
 		with, without := xr("without", ", "+held), xr("without", "")
-		require.NotEmpty(t, h.dropCondition(t.Context(), &admission.Request{Object: with, OldObject: with}))
-		assert.Empty(t, h.dropCondition(t.Context(), &admission.Request{Object: with, OldObject: without}), "it was returned: our function has another name")
-		assert.Empty(t, h.dropCondition(t.Context(), &admission.Request{Object: with, OldObject: with}), "no loop of writes")
+		require.Equal(t, drop, h.dropCondition(t.Context(), &admission.Request{Object: with, OldObject: with}))
+		assert.Equal(t, none, h.dropCondition(t.Context(), &admission.Request{Object: with, OldObject: without}), "it was returned: our function has another name")
+		assert.Equal(t, none, h.dropCondition(t.Context(), &admission.Request{Object: with, OldObject: with}), "no loop of writes")
 	})
 	t.Run("ReadOnce", func(t *testing.T) {
 		c := crossplaneCluster(t)
-		h := StatusHandler{&Handler{builds: builds.New(c)}}
+		h := &Decider{Builds: builds.New(c)}
 		for range 5 {
 			for _, revision := range []string{"input", "without", "foreign"} {
 				h.dropCondition(t.Context(), &admission.Request{Object: xr(revision, ", "+held), OldObject: xr(revision, ", "+held)})

@@ -1,4 +1,4 @@
-package webhook
+package decider
 
 import (
 	"net/http"
@@ -13,21 +13,19 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
-	"github.com/kausality-io/function-kausality/webhook/settler"
-	"github.com/kausality-io/function-kausality/webhook/stored"
+	"github.com/kausality-io/function-kausality/decider/settler"
+	"github.com/kausality-io/function-kausality/decider/stored"
 )
 
 // TestNotStored: a client that finds another object than it was to change tries again, and a review that
 // is forged is answered alike (KR-13-23).
 func TestNotStored(t *testing.T) {
-	h := &Handler{}
-	resp := h.failed(v1alpha1.ModeEnforce, stored.ErrNotStored)
-	assert.False(t, resp.Allowed)
-	assert.EqualValues(t, http.StatusConflict, resp.Result.Code)
-	resp = h.failed(v1alpha1.ModeLog, stored.ErrNotStored)
-	assert.True(t, resp.Allowed)
-	assert.Empty(t, resp.Patches)
-	assert.Contains(t, resp.Warnings[0], "try again")
+	refused := &UndecidedError{Mode: v1alpha1.ModeEnforce, Err: stored.ErrNotStored}
+	assert.EqualValues(t, http.StatusConflict, refused.Code())
+	assert.Contains(t, refused.Error(), "try again")
+	passes := &UndecidedError{Mode: v1alpha1.ModeLog, Err: stored.ErrNotStored}
+	assert.Zero(t, passes.Code())
+	assert.Contains(t, passes.Warning(), "try again")
 }
 
 // TestParentsByName: a parent that is named without a UID is not read, but for a Claim (KR-13-23).
