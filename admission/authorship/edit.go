@@ -2,6 +2,7 @@ package authorship
 
 import (
 	"slices"
+	"time"
 
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -44,11 +45,16 @@ func keysOf(path string) (out []string) {
 	return out
 }
 
+// decidedWithin is how much later than its entry in managedFields a write may be decided about: the API server makes the entry before it
+// calls webhooks, of which each has a few seconds.
+const decidedWithin = 30 * time.Second
+
 // editBy returns the cause of what reverts an edit: its user is that of the trace, where the object's last change is a
 // user's own and not later than the edit.
 func editBy(t trace.Trace, e parent.Edit) v1alpha1.HopCause {
 	hop := t.Own()
-	if len(t) == 1 && hop.User != "" && !hop.Unattributed && !hop.Unrequested && hop.Passed == "" && !e.At.Before(hop.Timestamp.Time) {
+	if len(t) == 1 && hop.User != "" && !hop.Unattributed && !hop.Unrequested && hop.Passed == "" &&
+		(!e.At.Before(hop.Timestamp.Time) || e.Last && hop.Timestamp.Sub(e.At) <= decidedWithin) {
 		return v1alpha1.HopCause{Kind: v1alpha1.CauseEdit, Name: hop.User}
 	}
 	return v1alpha1.HopCause{Kind: v1alpha1.CauseEdit, Name: v1alpha1.CauseUnknownEditor, Manager: e.Manager + " (" + e.Operation + ")"}

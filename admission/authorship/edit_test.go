@@ -29,7 +29,8 @@ func TestEdits(t *testing.T) {
 	edited := entry("kubectl-edit", "Update", "", "2026-01-02T11:00:00Z", fields("size"))
 	provider := []any{entry("provider", "Update", "", "2026-01-02T12:00:00Z", fields("late")), entry("provider", "Update", "status", "2026-01-02T12:00:00Z", nil)}
 	hans := v1alpha1.Hop{Kind: "Database", User: "hans", Generation: 2, Timestamp: metav1.NewTime(time.Date(2026, 1, 2, 11, 0, 0, 0, time.UTC))}
-	later, passed := hans, hans
+	later, slow, passed := hans, hans, hans
+	slow.Timestamp = metav1.NewTime(hans.Timestamp.Add(time.Second))
 	later.Timestamp = metav1.NewTime(time.Date(2026, 1, 2, 13, 0, 0, 0, time.UTC))
 	passed.Unrequested, passed.Passed = true, v1alpha1.PassedLog
 	byHans := []v1alpha1.HopCause{{Kind: v1alpha1.CauseEdit, Name: "hans"}}
@@ -63,6 +64,11 @@ func TestEdits(t *testing.T) {
 		"Kept": {reason: "the function keeps the edited value, which Crossplane applies", managed: []any{
 			entry(composed, "Apply", "", "2026-01-02T12:00:00Z", fields("size")), edited}, trace: trace.Trace{hans}, paths: []string{size}, want: byHans, all: true},
 		"Later": {reason: "another user changed the object since", managed: []any{edited}, trace: trace.Trace{later}, paths: []string{size},
+			want: unknown, all: true},
+		"Slow": {reason: "it was decided about in the next second", managed: []any{crossplane, edited}, trace: trace.Trace{slow}, paths: []string{size},
+			want: byHans, all: true},
+		"Soon": {reason: "another user changed the object in the next second", managed: []any{edited,
+			entry("kubectl-patch", "Update", "", "2026-01-02T11:00:01Z", fields("tier"))}, trace: trace.Trace{slow}, paths: []string{size},
 			want: unknown, all: true},
 		"Passed": {reason: "the last change was no user's own", managed: []any{edited}, trace: trace.Trace{passed}, paths: []string{size}, want: unknown, all: true},
 		"Intent": {reason: "Crossplane changed the object since", managed: []any{edited}, trace: trace.Trace{{Kind: "XDatabase"}, hans}, paths: []string{size},

@@ -14,6 +14,8 @@ type Edit struct {
 	Operation string
 	// At is when that manager last changed anything.
 	At time.Time
+	// Last: no other manager has changed anything since, but the provider's.
+	Last bool
 }
 
 // Editors are the entries of managedFields of an object that may show edits.
@@ -66,6 +68,7 @@ func (e Editors) Edit(path []string) (edit Edit, ok bool) {
 	if edit.Operation == string(metav1.ManagedFieldsOperationApply) && slices.ContainsFunc(e.own, func(o fieldsEntry) bool { return o.owns(keys) }) {
 		return Edit{}, false
 	}
+	edit.Last = !slices.ContainsFunc(slices.Concat(e.foreign, e.own), func(o fieldsEntry) bool { return o.time().After(edit.At) })
 	return edit, ok
 }
 
