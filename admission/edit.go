@@ -7,6 +7,8 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/actor"
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/approve"
+	"github.com/kausality-io/function-kausality/admission/authorize"
 	"github.com/kausality-io/function-kausality/admission/keys"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -273,7 +275,7 @@ func (ed *editor) validate() *outcome.Refusal {
 		}
 	}
 	if slices.Contains(written, v1alpha1.AnnotationKeyApprovals) {
-		if r := ed.checkVerbs(); r != nil {
+		if r := authorize.CheckVerbs(ed.incoming, ed.stored, ed.warned()); r != nil {
 			return r
 		}
 	}
@@ -297,7 +299,7 @@ func (ed *editor) keepApprovals() {
 		return
 	}
 	generation, intent := ed.generations(after)
-	for k, v := range approval.Admit(after, generation, intent, ed.Req.Time, knownApprovals(ed.ctx, ed.evaluation.Facts), ed.ballot()) {
+	for k, v := range approval.Admit(after, generation, intent, ed.Req.Time, approve.Known(ed.ctx, ed.evaluation.Facts), ed.ballot()) {
 		ed.set(k, v)
 	}
 }

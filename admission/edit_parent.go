@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/actor"
+	"github.com/kausality-io/function-kausality/admission/authorize"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -197,7 +198,7 @@ func refuseAdoption(ed *editor) {
 
 // needsApprover returns what a message adds about an annotation that needs the right to approve.
 func needsApprover(ed *editor) string {
-	if !ed.Options.ApproverRBAC.Required() && !ruled(ed) {
+	if !ed.Options.ApproverRBAC.Required() && !authorize.Ruled(ed.ctx, ed.evaluation.Facts) {
 		return ""
 	}
 	return fmt.Sprintf(" (it needs the verb %q on the subresource %s)", VerbApprove, SubresourceApproval)

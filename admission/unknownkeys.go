@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/approve"
 	"github.com/kausality-io/function-kausality/admission/keys"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -50,7 +51,7 @@ func (ed *editor) withoutEffect(key, value string) string {
 	if len(set.Approvals) == 0 || set.Approvals[0].BreakGlass != "" {
 		return ""
 	}
-	if _, is := knownApprovals(ed.ctx, ed.evaluation.Facts)(id); is {
+	if _, is := approve.Known(ed.ctx, ed.evaluation.Facts)(id); is {
 		return ""
 	}
 	return fmt.Sprintf("nothing that waits for approval here has the id %s: the annotation approves a difference once one of this id is reported; "+

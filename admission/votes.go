@@ -86,7 +86,7 @@ func (ed *editor) checkVotes() *outcome.Refusal {
 	// The votes that count are the stored ones.
 	annotations := maps.Clone(ed.incoming)
 	annotations[v1alpha1.AnnotationKeyClaims] = ed.stored[v1alpha1.AnnotationKeyClaims]
-	why, next := b.Refused(annotations, knownApprovals(ed.ctx, ed.evaluation.Facts))
+	why, next := b.Refused(annotations, approve.Known(ed.ctx, ed.evaluation.Facts))
 	if why == "" {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package admission
+package authorize
 
 import (
 	"fmt"
@@ -12,17 +12,17 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// checkVerbs refuses new entries of annotation approvals with verbs that can have no effect on the
+// CheckVerbs refuses new entries of annotation approvals with verbs that can have no effect on the
 // objects that they name. It warns of verbs with an effect that depends on the kind (KR-08-51).
 // Entries that are stored already stay as they are.
-func (ed *editor) checkVerbs() *outcome.Refusal {
+func CheckVerbs(written, was map[string]string, w *outcome.Warnings) *outcome.Refusal {
 	stored := map[string]bool{}
-	for _, e := range approval.Parse(ed.stored).Approvals {
+	for _, e := range approval.Parse(was).Approvals {
 		stored[e.Content] = true
 	}
 	var wrong []string
 	i := -1
-	for _, e := range approval.Parse(ed.incoming).Approvals {
+	for _, e := range approval.Parse(written).Approvals {
 		if e.Key != v1alpha1.AnnotationKeyApprovals {
 			continue
 		}
@@ -36,7 +36,7 @@ func (ed *editor) checkVerbs() *outcome.Refusal {
 			case certain:
 				wrong = append(wrong, text)
 			case why != "":
-				ed.warnings.Add(text)
+				w.Add(text)
 			}
 		}
 	}
