@@ -11,6 +11,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/results"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
@@ -48,7 +49,7 @@ func (r *run) heldAnnotation(res *resource) string {
 		}
 		if res.operation == admission.Update {
 			changes := d.Changes[:min(len(d.Changes), v1alpha1.MaxHeldPaths)]
-			held.Paths, held.Difference, held.Causes = change.Paths(changes), values(changes), edited(d)
+			held.Paths, held.Difference, held.Causes = change.Paths(changes), results.Values(changes), edited(d)
 		}
 		return annotation.MustMarshal(held)
 	case res.desired != nil && r.earlier.reason != v1alpha1.ConditionReasonAllowed:
@@ -71,18 +72,6 @@ func edited(d *admission.Decision) []v1alpha1.HopCause {
 		}
 	}
 	return causes
-}
-
-// values returns the values of the first changes, as far as there is room; nil where there are no
-// changes.
-func values(changes []change.Change) []v1alpha1.FieldDifference {
-	out, room := change.Fields(changes, len(changes)), v1alpha1.MaxHeldValues
-	for i := range out {
-		if room -= len(out[i].Path) + len(out[i].Old) + len(out[i].New); room < 0 {
-			return out[:i:i]
-		}
-	}
-	return out
 }
 
 // creations returns the creations that are held: by this step, and by earlier Kausality steps of the

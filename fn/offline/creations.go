@@ -7,7 +7,9 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/request"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -25,6 +27,44 @@ func ParseCreations(value string) (out []v1alpha1.HeldCreation) {
 		return nil
 	}
 	return out
+}
+
+// HeldBefore returns what an earlier run held of a resource, by its annotation, if it held the same operation; nil for none.
+func HeldBefore(value string, op request.Operation) *request.Held {
+	if value == "" {
+		return nil
+	}
+	var h v1alpha1.Held
+	if json.Unmarshal([]byte(value), &h) != nil || h.Operation != string(op) {
+		return nil
+	}
+	return heldOf(h.HeldDrift, h.Reason)
+}
+
+// CreationBefore returns what an earlier run held of a resource of a kind that does not exist, by the lists of the observed ones; nil for none.
+// every: each creation counts as held, as it does where a list is full, which may lack it.
+func CreationBefore(observed []*Resource, name, kind string, every bool) *request.Held {
+	for _, o := range observed {
+		list := ParseCreations(o.Annotation(v1alpha1.AnnotationKeyHeldCreations))
+		every = every || len(list) >= v1alpha1.MaxHeldCreations
+		for _, c := range list {
+			if c.Resource == name && c.Kind == kind {
+				return heldOf(c.HeldDrift, c.Reason)
+			}
+		}
+	}
+	if every {
+		return &request.Held{Whole: true}
+	}
+	return nil
+}
+
+// heldOf a record. That of an earlier release has no values.
+func heldOf(d v1alpha1.HeldDrift, reason string) *request.Held {
+	if len(d.Drift) == 0 && reason == string(outcome.ReasonDrift) {
+		return &request.Held{Whole: true}
+	}
+	return request.HeldOf(d)
 }
 
 // Whole returns what the deletion of a composite deletes of the observed resources, by the roles of their kinds; false where composites

@@ -5,6 +5,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
@@ -37,4 +39,16 @@ func ListOf(texts []string) *structpb.Value {
 		out = append(out, ssa.StringOf(t))
 	}
 	return ssa.ListOf(out)
+}
+
+// Values returns the values of the first changes, as far as there is room; nil where there are no
+// changes.
+func Values(changes []change.Change) []v1alpha1.FieldDifference {
+	out, room := change.Fields(changes, len(changes)), v1alpha1.MaxHeldValues
+	for i := range out {
+		if room -= len(out[i].Path) + len(out[i].Old) + len(out[i].New); room < 0 {
+			return out[:i:i]
+		}
+	}
+	return out
 }

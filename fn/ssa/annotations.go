@@ -1,6 +1,10 @@
 package ssa
 
-import "github.com/kausality-io/function-kausality/api/v1alpha1"
+import (
+	"maps"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
 
 // IsHonoured reports whether a Composition may set an annotation: those that are not
 // Kausality's, and of Kausality's those that a Composition may set (KR-02-11).
@@ -47,4 +51,18 @@ func Annotations(observed, wanted map[string]any, owned *Ownership) (out map[str
 // annotation. Crossplane sets its own for the one with the resource's name.
 func isApplied(key string) bool {
 	return IsHonoured(key) && key != v1alpha1.AnnotationKeyCompositionResourceName
+}
+
+// WithExternalName returns metadata with the external name that other metadata has. Neither is modified.
+func WithExternalName(metadata, from map[string]any) map[string]any {
+	out := maps.Clone(metadata)
+	annotations := maps.Clone(Child(metadata, "annotations"))
+	delete(annotations, v1alpha1.AnnotationKeyExternalName)
+	if name := AnnotationOf(from, v1alpha1.AnnotationKeyExternalName); name != "" {
+		annotations[v1alpha1.AnnotationKeyExternalName] = name
+	}
+	if out != nil {
+		out["annotations"] = annotations
+	}
+	return out
 }
