@@ -20,7 +20,7 @@ import (
 	"github.com/kausality-io/function-kausality/records"
 )
 
-// effects of a decision outside of the request path: what is remembered, counted and reported
+// effects of a decision outside of the request path: what is recorded, counted and reported
 // (KR-05-27).
 func (dr *Decider) effects(req *admission.Request, d admission.Decision) {
 	if dr.Records.Enabled() {

@@ -111,7 +111,7 @@ func (b Build) Recorded() string {
 }
 
 // Upgrade returns the fingerprints by which an UpgradeAllowance knows an upgrade: that of the build, and that of the recorded one, of which
-// fingerprint and images are given. An edit of a graph is none (KR-06-21).
+// fingerprint and images are given. An edit of a graph is no upgrade (KR-06-21).
 func (b Build) Upgrade(fingerprint, images string) (is, was string) {
 	if b.Graph.Name != "" || images != "" && b.Controller == "" { // the one that it was recorded with is not known
 		return cmp.Or(b.Controller, b.Fingerprint), images

@@ -50,8 +50,8 @@ func EditorsOf(managed []any, own func(manager string) bool) (out Editors) {
 // None reports whether there is no edit at all, as of most objects.
 func (e Editors) None() bool { return len(e.foreign) == 0 }
 
-// Edit returns the last edit of the field at a path, by names of fields, or of one below it; ok is false where there is none. An apply of
-// a value that a manager of the controller applied as well is none.
+// Edit returns the last edit of the field at a path, by names of fields, or of one below it; ok is false where there is no edit. An apply of
+// a value that a manager of the controller applied as well does not count.
 func (e Editors) Edit(path []string) (edit Edit, ok bool) {
 	if e.None() {
 		return Edit{}, false

@@ -199,7 +199,7 @@ func (s *State) conditions(o *unstructured.Unstructured) {
 		}
 		c := Condition{Type: t, Status: metav1.ConditionStatus(text(m, "status")), Reason: text(m, "reason"),
 			ObservedGeneration: integer(m["observedGeneration"])}
-		c.LastTransitionTime, _ = time.Parse(time.RFC3339, text(m, "lastTransitionTime")) // a time that does not parse is none
+		c.LastTransitionTime, _ = time.Parse(time.RFC3339, text(m, "lastTransitionTime")) // the zero time where it does not parse
 		s.Conditions = append(s.Conditions, c)
 	}
 }

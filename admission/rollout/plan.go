@@ -121,7 +121,7 @@ func Wanted(s *v1alpha1.RolloutSpec, namespace string, p Pending) bool {
 		return false
 	}
 	if d.Name != d.Spec.ID || d.Namespace != identity.DriftNamespace(d.Spec.Parent.Namespace, d.Spec.Child.Namespace) {
-		return false // it is none that Kausality recorded, and its author may write in another Namespace alone
+		return false // Kausality did not record it, and its author may write in another Namespace alone
 	}
 	return of(&s.Cause, &d.Spec) && selects(s.Selector, d.Spec.Parent.Namespace, p.Labels)
 }
