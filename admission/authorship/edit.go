@@ -45,9 +45,9 @@ func keysOf(path string) (out []string) {
 	return out
 }
 
-// decidedWithin is how much later than its entry in managedFields a write may be decided about: the API server makes the entry before it
-// calls webhooks, of which each has a few seconds.
-const decidedWithin = 30 * time.Second
+// decidedWithin is how much later than its entry in managedFields a write may be decided about, in the seconds that both have: the API server
+// makes the entry before it calls webhooks. A longer time would name the user of another write, which may leave no entry.
+const decidedWithin = time.Second
 
 // editBy returns the cause of what reverts an edit: its user is that of the trace, where the object's last change is a
 // user's own and not later than the edit.

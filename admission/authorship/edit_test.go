@@ -29,7 +29,8 @@ func TestEdits(t *testing.T) {
 	edited := entry("kubectl-edit", "Update", "", "2026-01-02T11:00:00Z", fields("size"))
 	provider := []any{entry("provider", "Update", "", "2026-01-02T12:00:00Z", fields("late")), entry("provider", "Update", "status", "2026-01-02T12:00:00Z", nil)}
 	hans := v1alpha1.Hop{Kind: "Database", User: "hans", Generation: 2, Timestamp: metav1.NewTime(time.Date(2026, 1, 2, 11, 0, 0, 0, time.UTC))}
-	later, slow, passed := hans, hans, hans
+	later, slow, slower, passed := hans, hans, hans, hans
+	slower.Timestamp = metav1.NewTime(hans.Timestamp.Add(2 * time.Second))
 	slow.Timestamp = metav1.NewTime(hans.Timestamp.Add(time.Second))
 	later.Timestamp = metav1.NewTime(time.Date(2026, 1, 2, 13, 0, 0, 0, time.UTC))
 	passed.Unrequested, passed.Passed = true, v1alpha1.PassedLog
@@ -67,6 +68,8 @@ func TestEdits(t *testing.T) {
 			want: unknown, all: true},
 		"Slow": {reason: "it was decided about in the next second", managed: []any{crossplane, edited}, trace: trace.Trace{slow}, paths: []string{size},
 			want: byHans, all: true},
+		"Slower": {reason: "a write that leaves no entry, as the removal of another manager's field, may have come between", managed: []any{crossplane, edited},
+			trace: trace.Trace{slower}, paths: []string{size}, want: unknown, all: true},
 		"Soon": {reason: "another user changed the object in the next second", managed: []any{edited,
 			entry("kubectl-patch", "Update", "", "2026-01-02T11:00:01Z", fields("tier"))}, trace: trace.Trace{slow}, paths: []string{size},
 			want: unknown, all: true},
