@@ -179,7 +179,8 @@ func (c *Controller) admitted(old, new *cluster.Object) {
 	if old != nil && sameTransition(mask.ParseGate(old.Annotations), gate) {
 		return
 	}
-	if e, ok := c.eventOfAdmitted(gate, c.Deadline); ok {
+	settings := c.Cluster.Settings(new.State.Ref, new.State.Labels)
+	if e, ok := c.eventOfAdmitted(gate, gating.DeadlineOf(settings, gating.Defaults{Deadline: c.Deadline})); ok {
 		if c.Records.Enabled() {
 			c.Records.Add(records.OfTransition(transitionOf(new, was(old), gate)))
 		}

@@ -9,8 +9,13 @@ import (
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/gate/systems"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 
 	"github.com/kausality-io/function-kausality/admission/mask"
@@ -23,7 +28,11 @@ import (
 // emitted are the events that f makes, as TYPE REASON MESSAGE.
 func emitted(f func(*Controller)) []string {
 	r := events.NewFakeRecorder(10)
-	c := &Controller{Events: r, Deadline: time.Hour}
+	of, err := cluster.New(&rest.Config{Host: "127.0.0.1:1"}) // nothing is read
+	if err != nil {
+		panic(err)
+	}
+	c := &Controller{Cluster: of, Events: r, Deadline: time.Hour}
 	c.leading.Store(true)
 	f(c)
 	close(r.Events)
@@ -117,6 +126,25 @@ func TestAdmitted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAdmittedDeadline: the event of an opening names the deadline of the policy that covers the object, as the one of the gate's own does (KR-08-09).
+func TestAdmittedDeadline(t *testing.T) {
+	policy := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "kausality.io/v1alpha1", "kind": "Kausality", "metadata": map[string]any{"name": "short", "uid": "1"},
+		"spec": map[string]any{"gate": map[string]any{"deadline": "5m"},
+			"resources": []any{map[string]any{"apiGroups": []any{"example.org"}, "resources": []any{"*"}}}},
+	}}
+	kinds := map[schema.GroupVersionResource]string{v1alpha1.GroupVersion.WithResource(v1alpha1.ResourceKausalities): "KausalityList"}
+	policies, err := cluster.NewPolicies(fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, policy))
+	require.NoError(t, err)
+	go policies.Run(t.Context())
+	require.Eventually(t, func() bool { return len(policies.Set().Scopes()) == 1 }, 10*time.Second, 10*time.Millisecond)
+	db := gated(v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{v1alpha1.VerbCreate}, Reason: v1alpha1.GateReasonCreated})
+	db.State.GroupVersionKind = schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "Database"}
+	got := emitted(func(c *Controller) { c.Cluster.Policies = policies; c.admitted(nil, db) })
+	require.Len(t, got, 1)
+	require.Contains(t, got[0], "at the latest in 5m0s")
 }
 
 // TestOrphaned: an MR whose external resource stays has an event with the external
