@@ -113,8 +113,7 @@ func (dr *Decider) Decide(ctx context.Context, in Incoming) (out admission.Decis
 	out.Mode = dr.Evaluator.Options.DefaultMode
 	defer func() {
 		if p := recover(); p != nil {
-			dr.Log.Error(fmt.Errorf("panic: %v", p), "cannot decide", "stack", string(debug.Stack()))
-			undecided = &UndecidedError{Mode: expectedMode(dr, req), Err: fmt.Errorf("internal error: %v", p)}
+			undecided = dr.Panicked(req, p)
 		}
 		passes := out.Allowed
 		if undecided != nil {
@@ -148,6 +147,12 @@ func (dr *Decider) Decide(ctx context.Context, in Incoming) (out admission.Decis
 	}
 	dr.effects(req, out)
 	return out, nil
+}
+
+// Panicked returns what a request is answered with after a panic, which it logs.
+func (dr *Decider) Panicked(req *admission.Request, p any) *UndecidedError {
+	dr.Log.Error(fmt.Errorf("panic: %v", p), "cannot decide", "stack", string(debug.Stack()))
+	return &UndecidedError{Mode: expectedMode(dr, req), Err: fmt.Errorf("internal error: %v", p)}
 }
 
 // label of a request's kind in metrics. Any client that reaches the port can name

@@ -19,11 +19,17 @@ import (
 // Handler answers the AdmissionReviews of guarded resources.
 type Handler struct{ *decider.Decider }
 
-// answer the body of one review.
-func (h *Handler) answer(ctx context.Context, body []byte) ctrl.Response {
+// answer the body of one review. It never panics: an internal error is answered as the mode requires (KR-13-02).
+func (h *Handler) answer(ctx context.Context, body []byte) (resp ctrl.Response) {
 	started := time.Now()
-	r, err := review.Decode(body, clock.Now())
-	if err != nil {
+	r := &review.Review{Req: &admission.Request{}}
+	defer func() {
+		if p := recover(); p != nil {
+			resp = review.Complete(failed(h.Panicked(r.Req, p)), r.Uid)
+		}
+	}()
+	var err error
+	if r, err = review.Decode(body, clock.Now()); err != nil {
 		return review.Complete(review.Unread(err, http.StatusBadRequest, h.Log), r.Uid)
 	}
 	d, undecided := h.Decide(ctx, decider.Incoming{Request: r.Req, Resource: r.Resource, Since: started})
@@ -45,17 +51,23 @@ func failed(e *decider.UndecidedError) ctrl.Response {
 type StatusHandler struct{ *Handler }
 
 // answer the body of one review of a status write.
-func (h StatusHandler) answer(ctx context.Context, body []byte) ctrl.Response {
+func (h StatusHandler) answer(ctx context.Context, body []byte) (resp ctrl.Response) {
 	r, err := review.Decode(body, h.Memory.Now())
 	if err != nil {
 		return review.Complete(review.Unread(err, http.StatusBadRequest, h.Log), r.Uid)
 	}
-	resp := ctrl.Allowed("")
+	resp = ctrl.Allowed("")
+	defer func() {
+		if p := recover(); p != nil {
+			_ = h.Panicked(r.Req, p) // it is logged, and the status is written
+		}
+		resp = review.Complete(resp, r.Uid)
+	}()
 	if r.Req.Operation == admission.Update {
 		d, drop := h.Status(ctx, r.Req)
 		resp.Patches = append(review.Patches(r.Req, d), dropped(drop)...)
 	}
-	return review.Complete(resp, r.Uid)
+	return resp
 }
 
 // dropped are the patches that remove a condition of a status by its index; nil for none, which is -1.

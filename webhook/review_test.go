@@ -16,12 +16,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/outcome"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/decider"
 	"github.com/kausality-io/function-kausality/decider/settler"
 	"github.com/kausality-io/function-kausality/webhook/review"
@@ -176,6 +179,26 @@ func TestForeseen(t *testing.T) {
 	body, _, err := review.BodyOf(httptest.NewRecorder(), r)
 	if err != nil || string(body) != "{}" || cap(body) > 2*review.InitialBuffer {
 		t.Errorf("%q in %d bytes, error %v", body, cap(body), err)
+	}
+}
+
+// panicking is a World that fails wherever a kind is read, also where a decision is counted.
+type panicking struct{ emptyWorld }
+
+func (panicking) Kind(schema.GroupVersionKind) identity.Kind { panic("oops") }
+
+// An internal error, wherever it is, is answered as the mode requires (KR-13-02).
+func TestPanics(t *testing.T) {
+	for mode, want := range map[v1alpha1.Mode]int32{v1alpha1.ModeEnforce: 500, v1alpha1.ModeLog: 200} {
+		h := &Handler{&decider.Decider{Evaluator: &admission.Evaluator{World: panicking{}, Options: admission.Options{DefaultMode: mode}},
+			Memory: settler.NewMemory(), Log: logr.Discard()}}
+		resp := post(t, h.answer, update(t, thing(1), thing(2)), "")
+		if resp.UID == "" || resp.Allowed != (want == 200) || resp.Result.Code != want {
+			t.Errorf("%s: %+v %+v", mode, resp, resp.Result)
+		}
+		if resp := post(t, StatusHandler{h}.answer, update(t, thing(1), thing(1)), ""); !resp.Allowed || resp.UID == "" {
+			t.Errorf("%+v", resp)
+		}
 	}
 }
 
