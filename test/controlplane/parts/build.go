@@ -82,7 +82,7 @@ func goBuild(ctx context.Context, p Part, root, version, output string) error {
 
 	cmd := exec.CommandContext(ctx, "go", slices.Concat(args, p.buildArgs(version), outputs)...)
 	cmd.Dir = p.dir(root)
-	cmd.Env = goEnv()
+	cmd.Env = append(goEnv(), compilerMemory...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	cmd.WaitDelay = 5 * time.Second
