@@ -88,9 +88,11 @@ $(DEMO):
 
 # What was tested is kept, and recorded in $(OUT)/passed, only where nothing was left out: a variable other than RESUME may change what runs.
 WHOLE = $(if $(filter-out RESUME=%,$(MAKEOVERRIDES))$(filter-out file default,$(origin PHASES) $(origin PLANES)),,yes)
+# The package is made for this machine's architecture: for another one, the product and all that it imports are compiled again.
+TEST_ARCHES = $(if $(filter file,$(origin ARCHES)),$(shell $(GO) env GOARCH),$(ARCHES))
 .PHONY: test
 test: $(SUMMARY) ## Lint, unit and integration tests and the story, with a summary; RESUME=1, or PKG=./gate RUN=TestEvents
-	@$(if $(PKG),$(MAKE) --no-print-directory one,$(SUMMARY) phases --make "$(MAKE)" $(if $(RESUME),--resume) \
+	@$(if $(PKG),$(MAKE) --no-print-directory one,ARCHES="$(TEST_ARCHES)" $(SUMMARY) phases --make "$(MAKE)" $(if $(RESUME),--resume) \
 		$(if $(WHOLE),--kept $(OUT)/test --passed $(OUT)/passed) \
 		--flaky $(OUT)/flaky.tsv --durations $(OUT)/durations.tsv --record $(RECORD) $(PHASES))
 
