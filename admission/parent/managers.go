@@ -206,7 +206,7 @@ func Writer(old, new *unstructured.Unstructured) string {
 		if text(e, "operation") != string(metav1.ManagedFieldsOperationUpdate) {
 			continue
 		}
-		if was := before[e.key()]; was != nil && was["time"] == e["time"] && reflect.DeepEqual(was["fieldsV1"], e["fieldsV1"]) {
+		if was := before[e.key()]; was != nil && was["time"] == e["time"] && sameFields(was["fieldsV1"], e["fieldsV1"]) {
 			continue
 		}
 		if writer != "" && writer != e.manager() {
@@ -215,4 +215,22 @@ func Writer(old, new *unstructured.Unstructured) string {
 		writer = e.manager()
 	}
 	return writer
+}
+
+// sameFields reports whether two sets of fields are equal. They are maps of maps, which reflect.DeepEqual compares in several times as long.
+func sameFields(a, b any) bool {
+	x, isMap := a.(map[string]any)
+	y, both := b.(map[string]any)
+	if !isMap || !both {
+		return reflect.DeepEqual(a, b)
+	}
+	if len(x) != len(y) {
+		return false
+	}
+	for k, v := range x {
+		if w, ok := y[k]; !ok || !sameFields(v, w) {
+			return false
+		}
+	}
+	return true
 }
