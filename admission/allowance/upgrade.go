@@ -132,6 +132,15 @@ func Fingerprint(parts []string) string {
 	return annotation.Hash([]byte(strings.Join(parts, "\n")), digestLength)
 }
 
+// claimedPrefix begins the fingerprints of builds that are known by what the caller claims alone.
+const claimedPrefix = "ua-"
+
+// ClaimedFingerprint is Fingerprint of a build that is known by what the caller claims alone.
+func ClaimedFingerprint(parts []string) string { return claimedPrefix + Fingerprint(parts) }
+
+// isClaimed reports whether a fingerprint is one of ClaimedFingerprint.
+func isClaimed(fingerprint string) bool { return strings.HasPrefix(fingerprint, claimedPrefix) }
+
 // UpgradeQuery is a change that an UpgradeAllowance may permit.
 type UpgradeQuery struct {
 	Child schema.GroupKind
@@ -162,7 +171,8 @@ func (u *Upgrade) Allows(q UpgradeQuery) bool {
 
 // active reports whether the upgrade permits anything now: within its window where it has one, otherwise once for
 // each object and build (KR-06-22). An unknown build does not count as an upgrade, neither that of the request nor
-// that which last changed the child (KR-13-49); in a creation no build changed the child before.
+// that which last changed the child (KR-13-49); in a creation no build changed the child before. A build that is claimed is compared with
+// another that is claimed: what has a Pod is no upgrade of it, nor the other way around.
 func (u *Upgrade) active(q UpgradeQuery) bool {
 	if u.windowed() {
 		return !q.Now.Before(u.from) && (u.until.IsZero() || q.Now.Before(u.until))
@@ -171,6 +181,9 @@ func (u *Upgrade) active(q UpgradeQuery) bool {
 		return false
 	}
 	if q.Stored == "" && q.Verb != VerbCreate && !q.Build.RecordedLate {
+		return false
+	}
+	if q.Stored != "" && isClaimed(q.Stored) != isClaimed(q.Build.Fingerprint) {
 		return false
 	}
 	return !slices.Contains(q.Last.Fingerprints, q.Build.Fingerprint)
