@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -43,7 +44,26 @@ func newInformerIn(client dynamic.Interface, resource schema.GroupVersionResourc
 	if err != nil { // fails only once the informer runs
 		panic(fmt.Sprintf("cannot set the transform of a new informer: %v", err))
 	}
-	return informer
+	return &syncedInformer{SharedIndexInformer: informer}
+}
+
+// syncedInformer remembers that an informer has synced, which it does once: each request needs it, and the answer of the informer itself waits
+// for two locks.
+type syncedInformer struct {
+	cache.SharedIndexInformer
+	synced atomic.Bool
+}
+
+// HasSynced reports whether the informer has all objects that there were when it began.
+func (i *syncedInformer) HasSynced() bool {
+	if i.synced.Load() {
+		return true
+	}
+	if !i.SharedIndexInformer.HasSynced() {
+		return false
+	}
+	i.synced.Store(true)
+	return true
 }
 
 // objectMeta is what a watch cache needs of an object: its key and its version.

@@ -92,6 +92,21 @@ func (n *Namespaces) Get(ctx context.Context, name string, live bool) (settings.
 	return settings.Namespace{}, nil
 }
 
+// LabelsNow are the labels of a Namespace, read live where the watch does not have it; nil where it does not exist.
+func (n *Namespaces) LabelsNow(ctx context.Context, name string) (map[string]string, error) {
+	if ns := n.of(name); ns != nil {
+		return ns.labels, nil
+	}
+	o, err := oneNamespace(ctx, n.client, name)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read namespace %s: %w", name, err)
+	}
+	if o == nil {
+		return nil, nil
+	}
+	return o.GetLabels(), nil
+}
+
 // read what is declared on a Namespace, as a list of one: the permission to watch Namespaces suffices.
 func (n *Namespaces) read(ctx context.Context, name string) (settings.Namespace, error) {
 	o, err := oneNamespace(ctx, n.client, name)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 	ctrlruntime "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -26,7 +27,9 @@ type Process struct {
 	LeaderNamespace string
 	// ClaimsKey seals claims, in webhook and gate; the zero value for none.
 	ClaimsKey ClaimsKey
-	Log       logr.Logger
+	// Repeated: this process makes several managers, one after the other or at once.
+	Repeated bool
+	Log      logr.Logger
 }
 
 // ShutdownGrace is for how long requests and writes in progress may go on in the end.
@@ -47,7 +50,7 @@ func (p Process) Manager(lease string, cached cache.Options, add ...func(*runtim
 		Scheme: scheme, Logger: p.Log, Cache: cached,
 		Metrics: server.Options{BindAddress: p.MetricsAddress}, HealthProbeBindAddress: p.ProbeAddress,
 		LeaderElection: p.LeaderElection, LeaderElectionID: lease, LeaderElectionNamespace: p.LeaderNamespace,
-		LeaderElectionReleaseOnCancel: true, GracefulShutdownTimeout: &grace,
+		LeaderElectionReleaseOnCancel: true, GracefulShutdownTimeout: &grace, Controller: config.Controller{SkipNameValidation: &p.Repeated},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot start: %w", err)

@@ -32,6 +32,8 @@ type Scope struct {
 	taken     cache.ResourceEventHandlerRegistration
 	onChange  []func()
 	onRemoval []func()
+	// fixed: the set is that of a configuration which is stored nowhere.
+	fixed bool
 
 	mu       sync.RWMutex
 	rules    []rule
@@ -85,11 +87,23 @@ func NewScope(client dynamic.Interface) (*Scope, error) {
 	return s, nil
 }
 
+// Fix the set to that of a configuration, which is stored nowhere. Call it before Run.
+func (s *Scope) Fix(o *unstructured.Unstructured) {
+	s.fixed = true
+	s.set(configurationOf(o))
+}
+
 // Run the watch until the context ends.
-func (s *Scope) Run(ctx context.Context) { s.informer.RunWithContext(ctx) }
+func (s *Scope) Run(ctx context.Context) {
+	if s.fixed {
+		<-ctx.Done()
+		return
+	}
+	s.informer.RunWithContext(ctx)
+}
 
 // HasSynced reports whether the configuration was read and taken.
-func (s *Scope) HasSynced() bool { return s.taken.HasSynced() }
+func (s *Scope) HasSynced() bool { return s.fixed || s.taken.HasSynced() }
 
 // OnChange calls f after the set changed; a handler of its own would
 // run at the same time as the one that takes the change. Call it before Run.
