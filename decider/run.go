@@ -46,6 +46,11 @@ type Options struct {
 	Records *records.Recorder
 	// Protection is reported with each heartbeat.
 	Protection cluster.Protection
+	// Check of permissions in place of SubjectAccessReviews; nil for these.
+	Check permissions.Check
+	// Caller returns the program that makes a request, as its User-Agent names it: a claim, for the build of a controller that runs outside of
+	// Pods. nil where it is not known.
+	Caller func(context.Context) string
 }
 
 // Connect to the cluster, as a user whose name is self.
@@ -133,7 +138,8 @@ func (o Options) decider(mgr manager.Manager, c *cluster.Cluster, beat *cluster.
 	options := o.Admission
 	options.Remember, options.Separates = true, true
 	of, held := builds.New(c.Dynamic), drift.NewMemory()
-	w := &world{cluster: c, Permissions: permissions.New(c), below: below{states: c.States, memory: held}, fresh: cluster.NewFresh(c, beat),
+	of.Caller = o.Caller
+	w := &world{cluster: c, Permissions: permissions.New(c, o.Check), below: below{states: c.States, memory: held}, fresh: cluster.NewFresh(c, beat),
 		memory: memory, settler: s, components: components, builds: of, controllers: o.Controllers}
 	evaluator, err := admission.NewEvaluator(w, options, policies)
 	if err != nil {

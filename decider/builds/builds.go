@@ -50,6 +50,10 @@ const (
 // Builds identifies the build of the controller that makes a request. The images of a Pod and the pipeline of
 // a revision never change, so that they are read once. It is safe for concurrent use.
 type Builds struct {
+	// Caller returns the program that makes a request, as it names itself, for callers outside of Pods; nil where it is not known. Set it before
+	// use.
+	Caller func(context.Context) string
+
 	client dynamic.Interface
 	// pods are the images, []string, by UID; revisions are of Compositions, by name.
 	pods, revisions *lru.Cache
@@ -88,11 +92,17 @@ func (b *Builds) Of(ctx context.Context, u subject.User, p *parent.State, graph 
 	if err != nil || !known {
 		return allowance.Build{Graph: of}, err
 	}
+	fingerprint := allowance.Fingerprint
+	if len(images) == 0 { // a caller outside of Pods
+		if images = b.named(ctx); images != nil {
+			fingerprint = allowance.ClaimedFingerprint
+		}
+	}
 	parts := slices.Clone(images)
 	var functions []string
 	controller := ""
 	if p != nil && p.CompositionRevision != "" {
-		controller = allowance.Fingerprint(images)
+		controller = fingerprint(images)
 		parts = append(parts, "composition "+p.CompositionRevision)
 		functions, err = b.functionsOf(ctx, p.CompositionRevision)
 		if err != nil {
@@ -101,11 +111,11 @@ func (b *Builds) Of(ctx context.Context, u subject.User, p *parent.State, graph 
 		parts = append(parts, functions...)
 	}
 	if of.Name != "" {
-		controller = allowance.Fingerprint(images)
+		controller = fingerprint(images)
 		parts = append(parts, "graph "+of.Name+" "+string(newest.UID))
 	}
 	return allowance.Build{
-		Fingerprint: allowance.Fingerprint(parts), Images: strings.Fields(strings.Join(images, " ")), Functions: revisionsOf(functions),
+		Fingerprint: fingerprint(parts), Images: strings.Fields(strings.Join(images, " ")), Functions: revisionsOf(functions),
 		Controller: controller, Graph: of,
 	}, nil
 }
@@ -138,6 +148,17 @@ func (b *Builds) images(ctx context.Context, u subject.User) (images []string, k
 		b.unknown.Add(uid, nil, unknownTTL)
 	}
 	return images, known, nil
+}
+
+// named is the program that makes a request, where nothing else shows its build; nil where it is not known.
+func (b *Builds) named(ctx context.Context) []string {
+	if b.Caller == nil {
+		return nil
+	}
+	if name := b.Caller(ctx); name != "" {
+		return []string{"user-agent:" + strings.ReplaceAll(name, " ", "_")}
+	}
+	return nil
 }
 
 // first of the values of an extra field; "" for none.

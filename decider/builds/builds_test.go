@@ -1,6 +1,7 @@
 package builds
 
 import (
+	"context"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -61,6 +62,40 @@ func TestControllerOf(t *testing.T) {
 	}
 	if gone := of("gone", "xdb-1"); gone.Recorded() != "" {
 		t.Errorf("an unknown build: %+v", gone)
+	}
+}
+
+// TestCaller: the build of a caller outside of Pods is the name of its program, where that is known (KR-06-21).
+func TestCaller(t *testing.T) {
+	client := fakeClient()
+	create(t, client, podResource, `{apiVersion: v1, kind: Pod, metadata: {namespace: apps, name: own, uid: own},
+  spec: {containers: [{name: own, image: "own:v1"}]}}`)
+	b := New(client)
+	of := func(program string, extra map[string][]string) string {
+		b.Caller = func(context.Context) string { return program }
+		build, err := b.Of(t.Context(), subject.User{Name: "system:serviceaccount:apps:own", Extra: extra}, nil, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return build.Fingerprint
+	}
+	inPod := map[string][]string{extraPodName: {"own"}, extraPodUID: {"own"}}
+	cases := map[string]struct {
+		reason, program string
+		extra           map[string][]string
+		want            string
+	}{
+		"Named":   {reason: "by its program", program: "own/v1", want: allowance.ClaimedFingerprint([]string{"user-agent:own/v1"})},
+		"Unnamed": {reason: "that has no name"},
+		"Pod":     {reason: "a Pod is known by its images alone", program: "own/v1", extra: inPod, want: allowance.Fingerprint([]string{"own:v1"})},
+		"Gone":    {reason: "an unknown Pod is no other program", program: "own/v1", extra: map[string][]string{extraPodName: {"gone"}, extraPodUID: {"gone"}}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := of(tc.program, tc.extra); got != tc.want {
+				t.Errorf("%s: got %q, want %q", tc.reason, got, tc.want)
+			}
+		})
 	}
 }
 
