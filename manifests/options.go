@@ -37,6 +37,9 @@ type Options struct {
 	// CABundle (the content of --ca-file) holds the PEM certificates that the
 	// webhook's serving certificate is checked against.
 	CABundle []byte
+	// Embedded (--embedded) is for an API server that has Kausality within: it calls no webhook. The webhook
+	// configuration has what it guards for the other components, and neither WebhookURL nor CABundle is needed.
+	Embedded bool
 	// Resources (--resources) to watch: "deployments.apps", "configmaps" for
 	// the core group, "*.example.org" for a whole group.
 	Resources []string
@@ -66,6 +69,8 @@ type Options struct {
 
 // input is Options checked and parsed.
 type input struct {
+	// embedded: no webhook is called.
+	embedded bool
 	baseURL  string
 	service  *admissionregistrationv1.ServiceReference
 	caBundle []byte
@@ -89,6 +94,9 @@ const (
 	pathRollouts = "/rollouts"
 )
 
+// nowhere is the URL of webhooks that are not called.
+const nowhere = "https://embedded.invalid"
+
 // client configuration for a path.
 func (in *input) client(path string) admissionregistrationv1.WebhookClientConfig {
 	out := admissionregistrationv1.WebhookClientConfig{CABundle: in.caBundle}
@@ -103,8 +111,11 @@ func (in *input) client(path string) admissionregistrationv1.WebhookClientConfig
 
 // ComponentUsers are the ServiceAccounts of our processes as the manifests install them.
 func ComponentUsers() []string {
-	return []string{serviceAccountPrefix + Namespace + ":" + componentWebhook, serviceAccountPrefix + Namespace + ":" + componentGate}
+	return []string{WebhookUser(), serviceAccountPrefix + Namespace + ":" + componentGate}
 }
+
+// WebhookUser is the ServiceAccount of the webhook as the manifests install it.
+func WebhookUser() string { return serviceAccountPrefix + Namespace + ":" + componentWebhook }
 
 // components are the users that our processes run as.
 func (in *input) components() []string {
@@ -119,7 +130,7 @@ func (in *input) components() []string {
 
 // parse the options for Render. The error names the flag.
 func (o Options) parse() (*input, error) {
-	in := &input{caBundle: o.CABundle, users: o.ComponentUsers}
+	in := &input{embedded: o.Embedded, caBundle: o.CABundle, users: o.ComponentUsers}
 	for _, check := range []func(*input) error{o.parseURL, o.parseCA, o.parseResources, o.parseUsers, o.parseFailurePolicy, o.parseTimeout} {
 		if err := check(in); err != nil {
 			return nil, err
@@ -132,6 +143,10 @@ func (o Options) parse() (*input, error) {
 // parseURL of the webhook, unless it is reached by its Service. The API server accepts
 // https alone, without user, query and fragment.
 func (o Options) parseURL(in *input) error {
+	if o.Embedded {
+		in.baseURL = nowhere
+		return nil
+	}
 	if in.service = o.Service; in.service != nil {
 		return nil
 	}
@@ -152,6 +167,9 @@ func (o Options) parseURL(in *input) error {
 
 // parseCA checks that the bundle has a certificate. The API server checks the rest.
 func (o Options) parseCA(*input) error {
+	if o.Embedded {
+		return nil
+	}
 	if len(o.CABundle) == 0 {
 		return fmt.Errorf("--ca-file is missing or empty: name the PEM file with the CA of the webhook's serving certificate")
 	}

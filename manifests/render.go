@@ -53,15 +53,18 @@ func Render(o Options) ([]byte, error) {
 // objects in the order in which they are applied: Namespace and access first, the
 // webhook configuration last, since requests wait for it from then on.
 func objects(in *input) []any {
-	return []any{
+	out := []any{
 		namespace(), account(componentWebhook), account(componentGate),
 		webhookRole(in), gateRole(in), crossplaneRole(), leasesRole(), heartbeatRole(), viewerRole(), approverRole(),
 		clusterRoleBinding(componentWebhook, in.users), clusterRoleBinding(componentGate, in.users), leasesBinding(in.users), heartbeatBinding(in.users),
 		orphanPolicy(in), orphanBinding(),
 		protectionPolicy(in), protectionBinding(annotationProtection, in.entries[0]),
 		namespaceModePolicy(), namespaceModeBinding(), driftPolicy(in.users), driftBinding(), rulePolicy(in.users), ruleBinding(),
-		policyConfiguration(in), rolloutConfiguration(in), webhookConfiguration(in),
 	}
+	if !in.embedded {
+		out = append(out, policyConfiguration(in), rolloutConfiguration(in))
+	}
+	return append(out, webhookConfiguration(in))
 }
 
 // writeCRDs as they are embedded in the program. withRole adds what reports that Crossplane may read them.

@@ -38,7 +38,13 @@ func webhooks(in *input) []admissionregistrationv1.MutatingWebhook {
 	for _, e := range in.entries {
 		out = append(out, admissionWebhook(in, e))
 	}
-	return append(out, statusWebhook(in), metadataWebhook(in))
+	out = append(out, statusWebhook(in), metadataWebhook(in))
+	for i := range out {
+		if in.embedded {
+			out[i].MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "embedded", Expression: "false"}}
+		}
+	}
+	return out
 }
 
 // admissionWebhook decides about changes of the desired state in one entry.

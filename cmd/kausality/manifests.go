@@ -40,6 +40,8 @@ func manifestsCommand() *cobra.Command {
 	fl.BoolVar(&o.CRDsOnly, "crds-only", false, "Print only the CRDs; no other flag is needed then.")
 	fl.BoolVar(&o.FunctionOnly, "function-only", false,
 		"Print only what the composition function needs without a webhook: the CRDs, and the role by which Crossplane reads them.")
+	fl.BoolVar(&o.Embedded, "embedded", false, "Print what an API server needs that has Kausality within (docs/library.md): it calls no webhook, "+
+		"and --webhook-url and --ca-file are not needed.")
 	fl.StringVar(&o.WebhookURL, "webhook-url", "", "https://HOST:PORT where the webhook listens.")
 	fl.StringVar(&caFile, "ca-file", "", "PEM certificates that the webhook's serving certificate is checked against.")
 	fl.StringSliceVar(&o.Resources, "resources", nil, "Resources to guard: deployments.apps, configmaps, *.example.org for a whole group.")
