@@ -13,7 +13,7 @@
 //   - comments in a directory of the root: lines with nothing but a comment, in
 //     1,000 lines of comments and code.
 //
-// The product is every Go file outside of test/ and hack/ that is no test and not
+// The product is every Go file outside of examples/, hack/ and test/ that is no test and not
 // generated, also where only tests import its package. The length and the complexity of functions, and the length of lines,
 // are golangci-lint's.
 //

@@ -40,7 +40,7 @@ func load(fset *token.FileSet, root string) (files []*file, err error) {
 		switch base := path.Base(rel); {
 		case rel == ".":
 		case entry.IsDir():
-			if base[0] == '.' || base == "testdata" || slices.Contains([]string{"bin", "_output", "hack", "test"}, rel) {
+			if base[0] == '.' || base == "testdata" || slices.Contains([]string{"bin", "_output", "examples", "hack", "test"}, rel) {
 				return filepath.SkipDir
 			}
 		case strings.HasSuffix(base, ".go") && !strings.HasSuffix(base, "_test.go"):
