@@ -16,13 +16,13 @@ ARCHES   ?= amd64 arm64
 FUZZTIME ?= 20s
 
 # Modules with code of ours; test/parts only pins versions.
-MODULES      := . test test/image test/provider
+MODULES      := . test test/image test/provider examples/generic-control-plane
 UNIT_MODULES := . test/image test/provider
 PHASES       ?= lint generate-check unit parts package integration
 CHECK_PHASES  = lint generate-check unit check-planes
 
 # Campaigns of make test-more; each takes less than an hour.
-CAMPAIGNS    ?= more-planes fuzz years equal pairs waves random adversary faults model gate-bench rollout-bench page-bench soak
+CAMPAIGNS    ?= more-planes fuzz apiserver years equal pairs waves random adversary faults model gate-bench rollout-bench page-bench soak
 
 # Packages that need a control plane. How many of them run at a time is up to the machine: each waits
 # most of its time. test/packages.tsv has what each takes and starts.
@@ -58,7 +58,7 @@ IMAGE   = $(BIN)/image
 CHART   = $(ROOT)/package/helm/kausality
 
 # What `make generate` writes.
-GENERATED = { ls api/*/zz_generated.* fn/*/zz_generated.* test/provider/apis/*/zz_generated.* \
+GENERATED = { ls api/*/zz_generated.* fn/*/zz_generated.* examples/*/garden/*/zz_generated.* test/provider/apis/*/zz_generated.* \
 	package/crds/*.yaml package/input/*.yaml test/provider/crds/*.yaml docs/gate.md docs/function.md docs/rules.md docs/images/gate.svg docs/images/pending.svg \
 	package/helm/kausality/files/crds/*.yaml package/helm/kausality/files/objects.yaml docs/metrics.md \
 	docs/commands.md docs/kubectl-commands.md 2>/dev/null || true; }
@@ -202,6 +202,7 @@ generate: $(GEN) ## Write deepcopy functions, CRDs and the generated pages
 	@$(GEN) object paths=./fn/input/...
 	@$(GEN) crd:crdVersions=v1 paths=./fn/input/... output:crd:artifacts:config=package/input
 	@$(GO) generate -C test/provider ./...
+	@cd examples/generic-control-plane && $(GEN) object paths=./garden/... && $(GO) generate ./garden/...
 	@$(GO) run -trimpath ./hack/gatediagram
 	@$(GO) run -trimpath ./hack/screens
 	@$(GO) run -trimpath ./hack/rules
@@ -311,6 +312,15 @@ model: $(SUMMARY) $(GOTESTSUM) ## The same on a model; SEEDS=100000
 .PHONY: kro
 kro: $(SUMMARY) $(GOTESTSUM) ## Graphs of kro, with the real kro: all tests, and what 100 instances cost
 	@$(CAMPAIGN) --packages ./kro/... -- -trimpath -count 1 -timeout 1h
+
+# The plugin under the conformance scenarios, once with the settings of each configuration, and the example.
+PLUGIN_CONFIGURATIONS = enforce log user-hash field-manager approver-rbac alternatives
+.PHONY: apiserver
+apiserver: $(SUMMARY) $(GOTESTSUM) ## The admission plugin in kube-apiserver under the conformance scenarios, and the example
+	@$(CAMPAIGN) --packages ./embedded -- -trimpath -count 1 -timeout 10m
+	@for c in $(PLUGIN_CONFIGURATIONS); do \
+		$(CAMPAIGN) --packages ./conformance -- -trimpath -count 1 -timeout 1h -args -conformance.plugin -conformance.configuration=$$c || exit 1; \
+	done
 
 .PHONY: years
 years: $(SUMMARY) $(GOTESTSUM) ## Rotate certificates as often as five years do, under load (6 minutes); YEARS=5
