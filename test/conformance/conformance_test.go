@@ -20,8 +20,10 @@ var (
 		"Kubeconfig of a cluster with the implementation under test; empty boots a control plane with ours.")
 	configuration = flag.String("conformance.configuration", DefaultConfiguration,
 		"Configuration of the installed implementation; scenarios of others are skipped.")
-	auditFile    = flag.String("conformance.audit-log", "", "The cluster's audit log; without it audit annotations are not checked.")
-	receive      = flag.String("conformance.receive", "", "HOST:PORT to receive DriftReports at; without it reports are not checked.")
+	auditFile = flag.String("conformance.audit-log", "", "The cluster's audit log; without it audit annotations are not checked.")
+	receive   = flag.String("conformance.receive", "", "HOST:PORT to receive DriftReports at; without it reports are not checked.")
+	plugin    = flag.Bool("conformance.plugin", false,
+		"Boot an API server with the admission plugin of -conformance.configuration, in place of webhooks.")
 	part         = flag.String("conformance.part", "1/1", "K/N plays the K-th of N parts of the scenarios.")
 	receiveCerts = flag.String("conformance.receive-certs", "", "Directory with tls.crt, tls.key and their ca.crt for -conformance.receive.")
 )
@@ -176,6 +178,10 @@ func TestScenarios(t *testing.T) {
 			if !slices.Contains(the.configurations, sc.In()) {
 				total.add(Skipped)
 				t.Skipf("it needs configuration %s", sc.In())
+			}
+			if *plugin && sc.Differs != "" {
+				total.add(Skipped)
+				t.Skipf("the admission plugin differs: %s", sc.Differs)
 			}
 			if sc.Later && the.receiver == nil {
 				total.add(Skipped)

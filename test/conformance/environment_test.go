@@ -72,16 +72,24 @@ func bootEnvironment(ctx context.Context) (*environment, error) {
 		return l, err
 	}
 	l.kausality = built["kausality"]
-	if l.cp, err = controlplane.Start(ctx, controlplane.Options{Out: os.Stderr, AuditLog: true, Dir: os.Getenv("KAUSALITY_CONFORMANCE_DIR")}); err != nil {
+	o := controlplane.Options{Out: os.Stderr, AuditLog: true, Dir: os.Getenv("KAUSALITY_CONFORMANCE_DIR")}
+	if *plugin {
+		if err := l.embed(&o); err != nil {
+			return l, err
+		}
+	}
+	if l.cp, err = controlplane.Start(ctx, o); err != nil {
 		return l, err
 	}
 	l.config, l.auditLog = l.cp.Config(), l.cp.AuditLog()
-	l.certs = filepath.Join(l.cp.Dir(), "webhook-certs")
-	if err := l.cp.CA().ServingCert(l.certs); err != nil {
-		return l, err
-	}
-	if l.receiver, err = Receive("127.0.0.1:0", l.certs); err != nil {
-		return l, err
+	if !*plugin {
+		l.certs = filepath.Join(l.cp.Dir(), "webhook-certs")
+		if err := l.cp.CA().ServingCert(l.certs); err != nil {
+			return l, err
+		}
+		if l.receiver, err = Receive("127.0.0.1:0", l.certs); err != nil {
+			return l, err
+		}
 	}
 	if err := l.prepare(ctx); err != nil {
 		return l, err
@@ -155,12 +163,24 @@ func (l *environment) install(ctx context.Context) error {
 	for name := range configurations {
 		l.configurations = append(l.configurations, name)
 	}
+	if *plugin {
+		l.configurations = []string{*configuration}
+	}
 	slices.Sort(l.configurations)
 	// The default one brings the CRDs and the access that the others need.
-	i := slices.Index(l.configurations, DefaultConfiguration)
-	l.configurations[0], l.configurations[i] = l.configurations[i], l.configurations[0]
+	if i := slices.Index(l.configurations, DefaultConfiguration); i > 0 {
+		l.configurations[0], l.configurations[i] = l.configurations[i], l.configurations[0]
+	}
 	var probes []string
+	if *plugin {
+		if err := l.installPlugin(ctx); err != nil {
+			return err
+		}
+	}
 	for _, name := range l.configurations {
+		if *plugin {
+			break
+		}
 		probe, err := l.webhook(ctx, name, kubeconfigs["webhook"])
 		if err != nil {
 			return err
@@ -260,6 +280,11 @@ func (l *environment) configure(ctx context.Context, name, url string) error {
 	if err != nil {
 		return fmt.Errorf("cannot run kausality manifests: %w", err)
 	}
+	return l.applyManifests(ctx, name, out)
+}
+
+// applyManifests for the Namespaces of a configuration.
+func (l *environment) applyManifests(ctx context.Context, name string, out []byte) error {
 	objects, err := controlplane.Decode(out)
 	if err != nil {
 		return err
@@ -270,13 +295,13 @@ func (l *environment) configure(ctx context.Context, name, url string) error {
 			if err := restrict(o, name); err != nil {
 				return err
 			}
-		} else if o.GetKind() == "ValidatingAdmissionPolicyBinding" && o.GetName() == "kausality-annotation-protection" && name == DefaultConfiguration {
+		} else if o.GetKind() == "ValidatingAdmissionPolicyBinding" && o.GetName() == "kausality-annotation-protection" && (name == DefaultConfiguration || *plugin) {
 			// Like the webhook itself: where nothing is guarded, scenarios may write
 			// anything.
 			if err := only(o.Object, name, "spec", "matchResources", "namespaceSelector", "matchExpressions"); err != nil {
 				return err
 			}
-		} else if name != DefaultConfiguration {
+		} else if name != DefaultConfiguration && !*plugin {
 			continue
 		}
 		apply = append(apply, o)
@@ -302,7 +327,7 @@ func only(o map[string]any, name string, path ...string) error {
 // Cluster-scoped objects belong to the default configuration alone. The timeout is
 // long because the machine may be slow and no scenario is about timeouts.
 func restrict(o *unstructured.Unstructured, name string) error {
-	if name != DefaultConfiguration {
+	if name != DefaultConfiguration && !*plugin {
 		o.SetName(o.GetName() + "-" + name)
 	}
 	hooks, _, err := unstructured.NestedSlice(o.Object, "webhooks")

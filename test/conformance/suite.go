@@ -86,6 +86,8 @@ type Scenario struct {
 	Each map[string]map[string]any `json:"each,omitempty"`
 	// Later: it needs the later webhook.
 	Later bool `json:"later,omitempty"`
+	// Differs is what the admission plugin does otherwise, on purpose, as docs/library.md has it. Empty for nothing.
+	Differs string `json:"differs,omitempty"`
 	// KnownDefect describes what the implementation does wrong: the scenario must
 	// fail until that is fixed. Empty for none.
 	KnownDefect string `json:"knownDefect,omitempty"`

@@ -47,7 +47,7 @@ func (c *ControlPlane) apiServerCommand() (*exec.Cmd, error) {
 		args = append(args, "--audit-policy-file="+c.pki(fileAudit), "--audit-log-path="+c.AuditLog())
 	}
 
-	return exec.Command(c.paths[parts.KubeAPIServer], args...), nil
+	return exec.Command(c.paths[c.opts.APIServer], args...), nil
 }
 
 // apiServerArgs are the flags of an API server on the port, but for the audit log.
@@ -79,7 +79,7 @@ func (c *ControlPlane) SecondAPIServer(ctx context.Context, name string, flags .
 		return "", err
 	}
 
-	cmd := exec.Command(c.paths[parts.KubeAPIServer], append(c.apiServerArgs(port), flags...)...)
+	cmd := exec.Command(c.paths[c.opts.APIServer], append(c.apiServerArgs(port), flags...)...)
 	cmd.Env = collectingLess(cmd.Environ())
 
 	p, err := c.Run(ctx, name, cmd)

@@ -37,8 +37,8 @@ type CA struct {
 	pem  []byte
 }
 
-// newCA makes an authority of that name.
-func newCA(name string) (*CA, error) {
+// NewCA makes an authority of that name.
+func NewCA(name string) (*CA, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a key: %w", err)

@@ -39,6 +39,13 @@ type Options struct {
 	// Kro also starts the controller of kro.
 	Kro bool
 
+	// APIServer is the part that is the API server, one with the flags of kube-apiserver.
+	// parts.KubeAPIServer where empty.
+	APIServer string
+
+	// AdmissionPlugins are the configurations of admission plugins, by the plugin's name.
+	AdmissionPlugins map[string]any
+
 	// ServiceRange is the CIDR that Services get their addresses from; 10.0.0.0/24 where empty.
 	// The API server calls a webhook with a Service at that address, where nothing routes to it:
 	// with a range of loopback addresses (127.64.0.0/24), which are all this machine's on Linux, a
@@ -93,9 +100,13 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 		o.ServiceRange = "10.0.0.0/24"
 	}
 
+	if o.APIServer == "" {
+		o.APIServer = parts.KubeAPIServer
+	}
+
 	c := &ControlPlane{opts: o, out: &syncWriter{w: o.Out}, started: time.Now(), grace: stopGrace}
 
-	names := []string{parts.Etcd, parts.KubeAPIServer, parts.KubeControllerManager}
+	names := []string{parts.Etcd, o.APIServer, parts.KubeControllerManager}
 	if o.Crossplane {
 		names = append(names, parts.Crossplane)
 	}

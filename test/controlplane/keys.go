@@ -6,8 +6,11 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 )
 
 // Files below DIR/pki.
@@ -45,17 +48,26 @@ func auditPolicy(groups []string) string {
 }
 
 // admissionConfiguration lets the API server present a client certificate to every webhook.
-func (c *ControlPlane) admissionConfiguration() (configuration, client string) {
+func (c *ControlPlane) admissionConfiguration() (configuration, client string, err error) {
 	configuration = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n"
 	for _, plugin := range []string{"MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"} {
 		configuration += "- name: " + plugin + "\n  configuration: {apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, " +
 			"kubeConfigFile: " + c.pki(fileClient) + "}\n"
 	}
 
+	for _, name := range slices.Sorted(maps.Keys(c.opts.AdmissionPlugins)) {
+		raw, err := json.Marshal(c.opts.AdmissionPlugins[name])
+		if err != nil {
+			return "", "", fmt.Errorf("cannot encode the configuration of plugin %s: %w", name, err)
+		}
+
+		configuration += "- name: " + name + "\n  configuration: " + string(raw) + "\n"
+	}
+
 	client = "apiVersion: v1\nkind: Config\nusers:\n- name: '*'\n  user: {client-certificate: " + c.pki(fileClientCrt) +
 		", client-key: " + c.pki(fileClientKey) + "}\n"
 
-	return configuration, client
+	return configuration, client, nil
 }
 
 // ClientCA returns the path of the authority, in PEM, of the certificate that the API server presents to webhooks.
@@ -65,11 +77,11 @@ func (c *ControlPlane) ClientCA() string { return c.pki(fileClusterCA) }
 // given as files.
 func (c *ControlPlane) writeKeys(context.Context) error {
 	var err error
-	if c.cluster, err = newCA("kausality test cluster"); err != nil {
+	if c.cluster, err = NewCA("kausality test cluster"); err != nil {
 		return err
 	}
 
-	if c.ca, err = newCA("kausality test functions and webhooks"); err != nil {
+	if c.ca, err = NewCA("kausality test functions and webhooks"); err != nil {
 		return err
 	}
 
@@ -84,7 +96,11 @@ func (c *ControlPlane) writeKeys(context.Context) error {
 		return err
 	}
 
-	configuration, client := c.admissionConfiguration()
+	configuration, client, err := c.admissionConfiguration()
+	if err != nil {
+		return err
+	}
+
 	files[fileAdmission], files[fileClient] = []byte(configuration), []byte(client)
 
 	if files[fileSAKey], files[fileSAPub], err = keyPair(); err != nil {

@@ -143,6 +143,7 @@ var pages = []followed{
 	}},
 	{page: "docs/performance.md", commands: []typed{
 		{command: `make bench ARGS="--rounds=1500 requests"`, not: takes("bench")},
+		{command: "make bench ARGS=apiserver", not: takes("bench")},
 		{command: "make bench ARGS=code", not: takes("bench")},
 		{command: "make bench ARGS=page", not: takes("bench")},
 		{command: "make bench ARGS=gate", not: takes("bench")},

@@ -119,6 +119,11 @@ var synopses = map[string][]exemption{
 		{"approve ID --break-glass REASON", "test/kubectl/votes_test.go", `the.pipe(t, "approve", id, "--break-glass", "the disk is full")`},
 		{"withdraw ID", "test/kubectl/votes_test.go", `the.pipe(t, "withdraw", id)`},
 	},
+	"docs/library.md": {
+		{"the example", "test/embedded/example_test.go", `out := play(t, "--clusters=root,orchard")`},
+		{"manifests --embedded", "test/conformance/plugin_test.go", `"manifests", "--embedded", "--resources="`},
+	},
+	"examples/generic-control-plane/README.md": {{"go run .", "test/embedded/example_test.go", `out := play(t, "--clusters=root,orchard")`}},
 	"docs/page.md": {{"kubectl kausality ui", "test/page/browser_test.go", `"ui", "--no-browser"`}},
 	"docs/slack.md": {
 		{"notify slack --print-roles", "test/e2e/story/slack.go", `"notify", "slack", config, "--print-roles"`},

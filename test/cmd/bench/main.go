@@ -5,6 +5,8 @@
 //	bench requests   what its webhook adds to a request, against the same request
 //	                 with no webhook, with one that does nothing, and with one that
 //	                 returns a patch of the same size
+//	bench apiserver  what the admission plugin adds to a request, against a plugin that
+//	                 does nothing, and the webhook
 //	bench memory     what a webhook holds that knows 10,000 parents of 50 kinds
 //	bench gate       what the gate controller holds of as many managed resources, its
 //	                 writes for each opening and closing, and how fast it closes
@@ -38,7 +40,7 @@ import (
 // benchmarks by name.
 var benchmarks = map[string]func(context.Context, options) error{
 	"code": code, "requests": requests, "memory": memory, "gate": gate, "rollout": rollout, "page": pageBench,
-	"history": historyBench, "soak": soak,
+	"history": historyBench, "soak": soak, "apiserver": apiServer,
 }
 
 // options of all benchmarks; each uses some.

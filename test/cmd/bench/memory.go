@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -227,12 +228,17 @@ func (k *kausality) read(ctx context.Context) (map[string]*dto.MetricFamily, err
 		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	all, err := parser.TextToMetricFamilies(resp.Body)
+	all, err := families(resp.Body)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", k.metrics, err)
 	}
 	return all, nil
+}
+
+// families of metrics in their text format.
+func families(r io.Reader) (map[string]*dto.MetricFamily, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(r)
 }
 
 // pause for a while.

@@ -85,9 +85,9 @@ func quoteGlob(path string) string {
 func (p Part) buildArgs(version string) []string {
 	args := []string{"-trimpath", "-ldflags", p.linkerFlags(version), "-buildvcs=false"}
 
-	// The linker leaves debugging information out, which takes a seventh of the time to write. Packages of
-	// this repository are compiled as the tests compile them, so that each is compiled once.
-	if !p.ours() {
+	// The linker leaves debugging information out, which takes a seventh of the time to write. The programs of
+	// this repository are compiled as the tests are, so that each package is compiled once.
+	if strings.HasPrefix(p.Dir, "test/parts/") {
 		args = append(args, "-gcflags=all=-dwarf=false")
 	}
 

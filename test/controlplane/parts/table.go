@@ -35,6 +35,9 @@ const (
 	TestProvider     = "test-provider"
 	FakeSlack        = "fake-slack"
 	Image            = "image"
+	// KubeAPIServerKausality is kube-apiserver with the admission plugin, GenericControlPlane the example of a small API server with it.
+	KubeAPIServerKausality = "kube-apiserver-kausality"
+	GenericControlPlane    = "generic-control-plane"
 )
 
 // ArgoCD is not a program that is built: tests install its CRDs.
@@ -47,6 +50,9 @@ const (
 	kubernetesLdflags = "-X k8s.io/component-base/version.gitVersion={version}" +
 		" -X k8s.io/component-base/version.gitMajor={major}" +
 		" -X k8s.io/component-base/version.gitMinor={minor}"
+	// embeddedLdflags are those of Kubernetes for a program of this repository, which has no version.
+	embeddedLdflags = "-X k8s.io/component-base/version.gitVersion=v1.35.4 -X k8s.io/component-base/version.gitMajor=1" +
+		" -X k8s.io/component-base/version.gitMinor=35"
 	// helmLdflags set the Kubernetes version that charts are rendered for; Helm's own build takes it from client-go.
 	helmLdflags = "-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=35" +
 		" -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=35" +
@@ -90,7 +96,9 @@ func init() {
 func All() []Part { return slices.Concat(pinned(), providers(), ours()) }
 
 // ForMore returns the parts that make test does not need. Tests of make test-more build them where they are missing.
-func ForMore() []string { return []string{Tofu, ProviderKubernetes12, ProviderHTTP, CertManager} }
+func ForMore() []string {
+	return []string{Tofu, ProviderKubernetes12, ProviderHTTP, CertManager, KubeAPIServerKausality}
+}
 
 // ours are the programs of this repository.
 func ours() []Part {
@@ -100,6 +108,8 @@ func ours() []Part {
 		{Name: TestProvider, Dir: "test/provider", Package: "./cmd/provider"},
 		{Name: FakeSlack, Dir: "test", Package: "./cmd/fakeslack"},
 		{Name: Image, Dir: "test/image", Package: "."},
+		{Name: GenericControlPlane, Dir: "examples/generic-control-plane", Package: "."},
+		{Name: KubeAPIServerKausality, Dir: "test/parts/kube-apiserver-kausality", Package: ".", Ldflags: embeddedLdflags},
 	}
 }
 
