@@ -5,8 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/manifests"
 )
 
 const header = "apiVersion: apiserver.kausality.io/v1alpha1\nkind: KausalityConfiguration\n"
@@ -53,4 +59,18 @@ func TestReadConfiguration(t *testing.T) {
 	}
 	_, err := ReadConfiguration(nil)
 	require.ErrorContains(t, err, "--admission-control-config-file needs an entry for plugin Kausality")
+}
+
+// TestClient: Kausality speaks JSON, which its types have, and its writes have its own field manager, by which it knows them (KR-13-67), whatever
+// the loopback client of the server does.
+func TestClient(t *testing.T) {
+	c, err := ReadConfiguration(strings.NewReader(header + "resources: [deployments.apps]"))
+	require.NoError(t, err)
+	loopback := &rest.Config{UserAgent: "kube-apiserver/v1.35", ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeProtobuf,
+		AcceptContentTypes: runtime.ContentTypeProtobuf}}
+	o, err := c.options(loopback, logr.Discard())
+	require.NoError(t, err)
+	assert.Equal(t, rest.ContentConfig{ContentType: runtime.ContentTypeJSON}, o.Config.ContentConfig)
+	assert.Equal(t, v1alpha1.ManagerWebhook, o.Config.UserAgent)
+	assert.Equal(t, rest.ImpersonationConfig{UserName: manifests.WebhookUser(), Groups: []string{"system:masters"}}, o.Config.Impersonate)
 }
