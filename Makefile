@@ -6,6 +6,11 @@
 
 export CGO_ENABLED = 0
 
+# One set of flags for every go command below, also those that tests run and the linter: a package is compiled once.
+# The linkers leave debugging information out, which takes a seventh of the time to write; the parts are compiled like that, too.
+BUILD_FLAGS    := -trimpath -gcflags=all=-dwarf=false
+export GOFLAGS := $(strip $(filter-out $(BUILD_FLAGS),$(GOFLAGS)) $(BUILD_FLAGS))
+
 GO       ?= go
 ROOT     := $(CURDIR)
 BIN      := $(ROOT)/bin
@@ -36,8 +41,8 @@ PLANE_PKG     = ./$(patsubst test/%,%,$(PKG:./%=%))
 RUN          ?=
 
 # Flags of go test, which runs after lint, which vets.
-UNIT_FLAGS    = -trimpath -vet=off
-PLANE_FLAGS   = -trimpath -vet=off -count 1 -timeout 60m
+UNIT_FLAGS    = -vet=off
+PLANE_FLAGS   = -vet=off -count 1 -timeout 60m
 CAMPAIGN      = $(SUMMARY) test --gotestsum $(GOTESTSUM) -v -C test
 
 # The part of the conformance scenarios that make check plays: another fifth for each commit.
@@ -84,7 +89,7 @@ demo-stop: $(DEMO) ## Stop the playground that make demo KEEP=1 left running; DI
 
 .PHONY: $(DEMO)
 $(DEMO):
-	@$(GO) build -C test -trimpath -o $@ ./cmd/demo
+	@$(GO) build -C test -o $@ ./cmd/demo
 
 # What was tested is kept, and recorded in $(OUT)/passed, only where nothing was left out: a variable other than RESUME may change what runs.
 WHOLE = $(if $(filter-out RESUME=%,$(MAKEOVERRIDES))$(filter-out file default,$(origin PHASES) $(origin PLANES)),,yes)
@@ -107,7 +112,7 @@ test-more: $(SUMMARY) ## Run the long campaigns, with a summary; resumes after a
 .PHONY: build
 build: ## Build bin/kausality and bin/kubectl-kausality
 	@for program in kausality kubectl-kausality; do \
-		$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/$$program ./cmd/$$program && \
+		$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/$$program ./cmd/$$program && \
 		echo "$(BIN)/$$program $(VERSION)" || exit 1; \
 	done
 
@@ -127,11 +132,10 @@ vulncheck: $(VULN) ## Scan the dependencies of the product for known vulnerabili
 
 .PHONY: lint
 lint: export GOLANGCI_LINT_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/golangci-lint$(subst /,-,$(ROOT))
-# It type-checks what go build compiles: with the flag of all other targets, so that nothing is compiled twice.
 lint: $(LINT) ## Run golangci-lint in every module, and compare the product with hack/figures/limits.tsv
 	@failed=; for m in $(MODULES); do \
 		echo "lint $$m"; \
-		(cd $$m && GOFLAGS="$$GOFLAGS -trimpath" $(LINT) run --allow-parallel-runners --config $(ROOT)/.golangci.yml ./...) || failed="$$failed $$m"; \
+		(cd $$m && $(LINT) run --allow-parallel-runners --config $(ROOT)/.golangci.yml ./...) || failed="$$failed $$m"; \
 	done; \
 	echo "lint hack/figures/limits.tsv"; \
 	$(GO) test $(UNIT_FLAGS) ./hack/figures || failed="$$failed hack/figures"; \
@@ -203,19 +207,19 @@ generate: $(GEN) ## Write deepcopy functions, CRDs and the generated pages
 	@$(GEN) crd:crdVersions=v1 paths=./fn/input/... output:crd:artifacts:config=package/input
 	@$(GO) generate -C test/provider ./...
 	@cd examples/generic-control-plane && $(GEN) object paths=./garden/... && $(GO) generate ./garden/...
-	@$(GO) run -trimpath ./hack/gatediagram
-	@$(GO) run -trimpath ./hack/screens
-	@$(GO) run -trimpath ./hack/rules
-	@$(GO) run -C test -trimpath ./cmd/reference --types ../fn/input/v1alpha1 --page ../docs/function.md Input Audit
+	@$(GO) run ./hack/gatediagram
+	@$(GO) run ./hack/screens
+	@$(GO) run ./hack/rules
+	@$(GO) run -C test ./cmd/reference --types ../fn/input/v1alpha1 --page ../docs/function.md Input Audit
 	@rm -rf $(CHART)/files/crds && mkdir -p $(CHART)/files/crds && cp package/crds/*.yaml $(CHART)/files/crds/
-	@$(GO) test -trimpath ./manifests -run '^TestChartFile$$' -update >/dev/null
-	@$(GO) test -trimpath ./telemetry -run '^TestReference$$' -update >/dev/null
-	@$(GO) test -trimpath ./cmd/... -run '^TestReference$$' -update >/dev/null
+	@$(GO) test ./manifests -run '^TestChartFile$$' -update >/dev/null
+	@$(GO) test ./telemetry -run '^TestReference$$' -update >/dev/null
+	@$(GO) test ./cmd/... -run '^TestReference$$' -update >/dev/null
 
 .PHONY: image
 image: $(IMAGE) ## Make the container image for every architecture, without Docker
 	@for arch in $(ARCHES); do \
-		GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags '$(LDFLAGS)' \
+		GOOS=linux GOARCH=$$arch $(GO) build -ldflags '$(LDFLAGS)' \
 			-o $(BIN)/linux_$$arch/kausality ./cmd/kausality && \
 		$(IMAGE) build --binary $(BIN)/linux_$$arch/kausality --arch $$arch \
 			--version '$(VERSION)' --output $(OUT)/kausality-$$arch.tar || exit 1; \
@@ -249,7 +253,7 @@ release: $(IMAGE) $(HELM) $(SBOM) ## Make everything that a release publishes, w
 	@$(MAKE) --no-print-directory manifests VALUES='--set image.tag=$(VERSION)' > $(RELEASE)/kausality.yaml
 	@for p in $(PLATFORMS); do \
 		program=$(OUT)/plugin_$$p/kubectl-kausality; case $$p in windows_*) program=$$program.exe;; esac; \
-		GOOS=$${p%_*} GOARCH=$${p#*_} $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $$program ./cmd/kubectl-kausality && \
+		GOOS=$${p%_*} GOARCH=$${p#*_} $(GO) build -ldflags '$(LDFLAGS)' -o $$program ./cmd/kubectl-kausality && \
 		$(IMAGE) archive --output "$(RELEASE)/kubectl-kausality_$(VERSION)_$$p.tar.gz" $$program LICENSE || exit 1; \
 	done
 	@$(IMAGE) krew --version '$(VERSION)' --url '$(RELEASE_URL)' --output $(RELEASE)/krew.yaml $(RELEASE)/kubectl-kausality_*.tar.gz
@@ -260,7 +264,7 @@ release: $(IMAGE) $(HELM) $(SBOM) ## Make everything that a release publishes, w
 
 .PHONY: bench
 bench: ## Measure requests, memory and the gate; ARGS=code for benchmarks of the code
-	@$(GO) build -C test -trimpath -o $(BIN)/bench ./cmd/bench
+	@$(GO) build -C test -o $(BIN)/bench ./cmd/bench
 	@exec $(BIN)/bench $(ARGS)
 
 .PHONY: soak
@@ -281,57 +285,57 @@ page-bench: ## Show 10,000 changes on the page
 
 .PHONY: equal
 equal: $(SUMMARY) $(GOTESTSUM) ## Manifests of all built-in kinds through the real provider-kubernetes
-	@$(CAMPAIGN) --packages ./e2e -- -trimpath -count 1 -timeout 1h -run '^TestEqual$$' -args -equal.all
+	@$(CAMPAIGN) --packages ./e2e -- -count 1 -timeout 1h -run '^TestEqual$$' -args -equal.all
 
 .PHONY: pairs
 pairs: $(SUMMARY) $(GOTESTSUM) ## Time to Ready and Crossplane's circuit breaker with and without Kausality, on a quiet machine; PAIRS=20
-	@$(CAMPAIGN) --packages ./e2e -- -trimpath -count 1 -timeout 1h -run '^TestPairs$$' -args -pairs=$(or $(PAIRS),20)
+	@$(CAMPAIGN) --packages ./e2e -- -count 1 -timeout 1h -run '^TestPairs$$' -args -pairs=$(or $(PAIRS),20)
 
 .PHONY: waves
 waves: $(SUMMARY) $(GOTESTSUM) ## Roll a Composition revision that breaks, and then one that works, out to many composites; WAVES=60
-	@$(CAMPAIGN) --packages ./e2e -- -trimpath -count 1 -timeout 1h -run '^TestWaves$$' -args -waves=$(or $(WAVES),60)
+	@$(CAMPAIGN) --packages ./e2e -- -count 1 -timeout 1h -run '^TestWaves$$' -args -waves=$(or $(WAVES),60)
 
 .PHONY: adversary
 adversary: $(SUMMARY) $(GOTESTSUM) ## Users with few rights against a running story, by seed; SEEDS=200 FIRST=57
-	@$(CAMPAIGN) --packages ./adversary -- -trimpath -count 1 -timeout 2h -run '^TestAdversary$$' -args -adversary.seeds=$(or $(SEEDS),200) -adversary.first=$(or $(FIRST),1)
+	@$(CAMPAIGN) --packages ./adversary -- -count 1 -timeout 2h -run '^TestAdversary$$' -args -adversary.seeds=$(or $(SEEDS),200) -adversary.first=$(or $(FIRST),1)
 
 .PHONY: faults
 faults: $(SUMMARY) $(GOTESTSUM) ## Processes, networks, clocks, certificates that fail, in all pairs; ONLY=gate/kill; RESUME=1 leaves out what passed
 	@mkdir -p $(OUT) && $(if $(RESUME),,rm -f $(OUT)/faults.tsv &&) \
-	$(CAMPAIGN) --packages ./faults -- -trimpath -count 1 -timeout 4h -run '^TestCampaign$$' -args -faults.all \
+	$(CAMPAIGN) --packages ./faults -- -count 1 -timeout 4h -run '^TestCampaign$$' -args -faults.all \
 		-faults.only='$(ONLY)' -faults.results=$(OUT)/faults.tsv
 
 .PHONY: random
 random: $(SUMMARY) $(GOTESTSUM) ## Random interleavings of all actors around the gate, on the real processes; SEEDS=100
-	@$(CAMPAIGN) --packages ./gate -- -trimpath -count 1 -timeout 4h -run '^TestRandom$$' -args -random.seeds=$(or $(SEEDS),100)
+	@$(CAMPAIGN) --packages ./gate -- -count 1 -timeout 4h -run '^TestRandom$$' -args -random.seeds=$(or $(SEEDS),100)
 
 .PHONY: model
 model: $(SUMMARY) $(GOTESTSUM) ## The same on a model; SEEDS=100000
-	@$(SUMMARY) test --gotestsum $(GOTESTSUM) --packages ./admission -- -trimpath -count 1 -timeout 6h -run '^TestModel$$' -args -model.seeds=$(or $(SEEDS),100000)
+	@$(SUMMARY) test --gotestsum $(GOTESTSUM) --packages ./admission -- -count 1 -timeout 6h -run '^TestModel$$' -args -model.seeds=$(or $(SEEDS),100000)
 
 .PHONY: kro
 kro: $(SUMMARY) $(GOTESTSUM) ## Graphs of kro, with the real kro: all tests, and what 100 instances cost
-	@$(CAMPAIGN) --packages ./kro/... -- -trimpath -count 1 -timeout 1h
+	@$(CAMPAIGN) --packages ./kro/... -- -count 1 -timeout 1h
 
 # The plugin under the conformance scenarios, once with the settings of each configuration, and the example.
 PLUGIN_CONFIGURATIONS = enforce log user-hash field-manager approver-rbac alternatives
 .PHONY: apiserver
 apiserver: $(SUMMARY) $(GOTESTSUM) ## The admission plugin in kube-apiserver under the conformance scenarios, and the example
-	@$(CAMPAIGN) --packages ./embedded -- -trimpath -count 1 -timeout 10m
+	@$(CAMPAIGN) --packages ./embedded -- -count 1 -timeout 10m
 	@for c in $(PLUGIN_CONFIGURATIONS); do \
-		$(CAMPAIGN) --packages ./conformance -- -trimpath -count 1 -timeout 1h -args -conformance.plugin -conformance.configuration=$$c || exit 1; \
+		$(CAMPAIGN) --packages ./conformance -- -count 1 -timeout 1h -args -conformance.plugin -conformance.configuration=$$c || exit 1; \
 	done
 
 .PHONY: years
 years: $(SUMMARY) $(GOTESTSUM) ## Rotate certificates as often as five years do, under load (6 minutes); YEARS=5
-	@$(CAMPAIGN) --packages ./operations -- -trimpath -count 1 -timeout 2h -run '^TestRotationAndRestarts$$' -args -rotation.years=$(or $(YEARS),5)
+	@$(CAMPAIGN) --packages ./operations -- -count 1 -timeout 2h -run '^TestRotationAndRestarts$$' -args -rotation.years=$(or $(YEARS),5)
 
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for FUZZTIME each (20s)
 	@find . -name '*_test.go' -exec grep -l '^func Fuzz' {} + | sort | while read -r file; do \
 		for f in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' "$$file"); do \
 			echo "fuzz $$f in $$(dirname "$$file")"; \
-			$(GO) test -C "$$(dirname "$$file")" -trimpath -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) . || exit 1; \
+			$(GO) test -C "$$(dirname "$$file")" -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) . || exit 1; \
 		done || exit 1; \
 	done
 
@@ -339,12 +343,12 @@ fuzz: ## Fuzz every parser for FUZZTIME each (20s)
 # takes minutes, which no test waits for.
 .PHONY: parts
 parts: ## Build all programs that tests and demo run, ahead of time
-	@$(GO) run -C test -trimpath ./cmd/parts --tests
-	@$(GO) list -C test -trimpath -test -export -f '{{""}}' ./... >/dev/null
+	@$(GO) run -C test ./cmd/parts --tests
+	@$(GO) list -C test -test -export -f '{{""}}' ./... >/dev/null
 
 .PHONY: clean
 clean: ## Remove what was built; PARTS=1 also bin/ and the user's cache of parts, which take minutes to build
-	@$(if $(PARTS),$(GO) run -C test -trimpath ./cmd/parts --clean)
+	@$(if $(PARTS),$(GO) run -C test ./cmd/parts --clean)
 	@rm -rf $(OUT) $(if $(PARTS),$(BIN),$(BIN)/linux_* $(BIN)/kausality $(BIN)/kubectl-kausality $(BIN)/demo $(BIN)/bench $(SUMMARY) $(IMAGE) $(GEN))
 
 # Programs of this repository are passed to go build every time, which knows what changed.
@@ -353,19 +357,19 @@ clean: ## Remove what was built; PARTS=1 also bin/ and the user's cache of parts
 FORCE:
 
 $(SUMMARY): FORCE
-	@$(GO) build -C test/image -trimpath -o $@ ./cmd/summary
+	@$(GO) build -C test/image -o $@ ./cmd/summary
 
 $(IMAGE): FORCE
-	@$(GO) build -C test/image -trimpath -o $@ .
+	@$(GO) build -C test/image -o $@ .
 
 $(GEN): FORCE
-	@$(GO) build -C test/parts/controller-gen -trimpath -o $@ sigs.k8s.io/controller-tools/cmd/controller-gen
+	@$(GO) build -C test/parts/controller-gen -o $@ sigs.k8s.io/controller-tools/cmd/controller-gen
 
 $(VULN): FORCE
-	@$(GO) build -C test/parts/govulncheck -trimpath -o $@ golang.org/x/vuln/cmd/govulncheck
+	@$(GO) build -C test/parts/govulncheck -o $@ golang.org/x/vuln/cmd/govulncheck
 
 $(SBOM): test/parts/cyclonedx-gomod/go.sum
-	@$(GO) build -C test/parts/cyclonedx-gomod -trimpath -o $@ github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+	@$(GO) build -C test/parts/cyclonedx-gomod -o $@ github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 
 $(LINT):
 	@$(GO) run -C test ./cmd/parts golangci-lint

@@ -471,6 +471,7 @@ func TestKey(t *testing.T) {
 		"Revision": {change: func(_ *testing.T, p *Part) { p.Revision = 2 }},
 		"GOARCH":   {change: func(t *testing.T, _ *Part) { t.Setenv("GOARCH", "riscv64") }},
 		"GOFLAGS":  {change: func(t *testing.T, _ *Part) { t.Setenv("GOFLAGS", "-tags=other") }},
+		"Make":     {change: func(t *testing.T, _ *Part) { t.Setenv("GOFLAGS", strings.Join(compilerFlags, " ")) }, same: true},
 		"Go":       {change: func(t *testing.T, _ *Part) { fakeGo(t, "[ \"$1\" != env ] || { echo go1.27.0; exit; }") }},
 	}
 
@@ -485,6 +486,23 @@ func TestKey(t *testing.T) {
 				t.Errorf("before %s, after %s", before, after)
 			}
 		})
+	}
+}
+
+// Otherwise what make test compiles before the parts would be compiled again for them.
+func TestMakefileHasTheFlags(t *testing.T) {
+	root, err := Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	data, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if want := "BUILD_FLAGS    := " + strings.Join(compilerFlags, " ") + "\n"; !strings.Contains(string(data), want) {
+		t.Errorf("the Makefile does not have %q", want)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/modfile"
@@ -145,5 +146,14 @@ var goSettings = []string{"GOWORK=off", "CGO_ENABLED=0"}
 // not depend on it.
 var compilerMemory = []string{"GOGC=200"}
 
-// goEnv is the environment of every go command: the caller's, with our settings.
-func goEnv() []string { return append(os.Environ(), goSettings...) }
+// goEnv is the environment of every go command: the caller's, with our settings. The flags that buildArgs has
+// anyway are left out of GOFLAGS, so that a part which make built is not built again for a go command without them.
+func goEnv() []string {
+	env := append(os.Environ(), goSettings...)
+	if flags, ok := os.LookupEnv("GOFLAGS"); ok {
+		others := slices.DeleteFunc(strings.Fields(flags), func(f string) bool { return slices.Contains(compilerFlags, f) })
+		env = append(env, "GOFLAGS="+strings.Join(others, " "))
+	}
+
+	return env
+}
