@@ -30,7 +30,7 @@ func (r *request) edit(a admission.Attributes, o admission.ObjectInterfaces, ops
 	if len(ops) == 0 {
 		return nil
 	}
-	content := r.content()
+	content := r.Object.Object
 	for _, op := range ops {
 		if err := apply(content, op); err != nil {
 			return fmt.Errorf("cannot edit the object: %w", err)

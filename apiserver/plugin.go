@@ -141,7 +141,7 @@ func (p *plugin) decide(ctx context.Context, d *decider.Decider, a admission.Att
 	if err := in.apply(a, o, decision, -1); err != nil {
 		return p.undecided(ctx, &decider.UndecidedError{Mode: v1alpha1.ModeEnforce, Err: err})
 	}
-	p.kausality.decided.remember(ctx, in.content())
+	p.kausality.decided.remember(ctx, in.Object.Object)
 	return nil
 }
 

@@ -20,20 +20,11 @@ import (
 
 // request that is decided about.
 type request struct {
+	// Incoming has the server's own objects where these are unstructured. The server changes them after the decision, and nothing that is kept
+	// of a decision refers to them.
 	decider.Incoming
-	// live is the content of the object that the server has, where it is unstructured; nil where it is not. What is decided about is a copy:
-	// reports and records have it after the request, while the server goes on to change its own.
-	live map[string]any
 	// typed is the object in the version of the request; nil where it is unstructured.
 	typed runtime.Object
-}
-
-// content of the object that the request leaves, in which it is edited.
-func (r *request) content() map[string]any {
-	if r.live != nil {
-		return r.live
-	}
-	return r.Object.Object
 }
 
 // incoming reads a request: its objects in the version that it has them in, its field manager and its options.
@@ -46,7 +37,7 @@ func incoming(a admission.Attributes, o admission.ObjectInterfaces) (*request, e
 	out.Incoming = decider.Incoming{Request: req, Resource: a.GetResource(), Since: time.Now()}
 	var err error
 	if a.GetOperation() != admission.Create {
-		if req.OldObject, _, _, err = contentOf(a.GetOldObject(), a.GetKind(), o); err != nil {
+		if req.OldObject, _, err = contentOf(a.GetOldObject(), a.GetKind(), o); err != nil {
 			return nil, err
 		}
 		if req.OldObject == nil {
@@ -54,7 +45,7 @@ func incoming(a admission.Attributes, o admission.ObjectInterfaces) (*request, e
 		}
 	}
 	if a.GetOperation() != admission.Delete {
-		if req.Object, out.live, out.typed, err = contentOf(a.GetObject(), a.GetKind(), o); err != nil {
+		if req.Object, out.typed, err = contentOf(a.GetObject(), a.GetKind(), o); err != nil {
 			return nil, err
 		}
 		if req.Object == nil {
@@ -75,32 +66,31 @@ func incoming(a admission.Attributes, o admission.ObjectInterfaces) (*request, e
 	return out, nil
 }
 
-// contentOf an object in a version: a copy, with the content of the object itself where it is unstructured, or its typed form in that version. All
-// are nil for nil.
-func contentOf(object runtime.Object, kind schema.GroupVersionKind, o admission.ObjectInterfaces) (u *unstructured.Unstructured, live map[string]any,
-	typed runtime.Object, err error) {
+// contentOf an object in a version: itself where it is unstructured, else also its typed form in that version. Both are nil for nil.
+func contentOf(object runtime.Object, kind schema.GroupVersionKind, o admission.ObjectInterfaces) (u *unstructured.Unstructured, typed runtime.Object,
+	err error) {
 	if object == nil {
-		return nil, nil, nil, nil
+		return nil, nil, nil
 	}
 	if u, ok := object.(*unstructured.Unstructured); ok {
 		if has := u.GroupVersionKind(); has != kind {
-			return nil, nil, nil, fmt.Errorf("the object is %s, not %s", has, kind)
+			return nil, nil, fmt.Errorf("the object is %s, not %s", has, kind)
 		}
-		return u.DeepCopy(), u.Object, nil, nil
+		return u, nil, nil
 	}
 	versioned := object
 	if kinds, _, err := o.GetObjectTyper().ObjectKinds(object); err != nil || !slices.Contains(kinds, kind) { // else the version is the internal one, too
 		if versioned, err = admission.ConvertToGVK(object, kind, o); err != nil {
-			return nil, nil, nil, fmt.Errorf("cannot convert the object to %s: %w", kind, err)
+			return nil, nil, fmt.Errorf("cannot convert the object to %s: %w", kind, err)
 		}
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(versioned)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("cannot read the object as %s: %w", kind, err)
+		return nil, nil, fmt.Errorf("cannot read the object as %s: %w", kind, err)
 	}
 	u = &unstructured.Unstructured{Object: content}
 	u.SetGroupVersionKind(kind)
-	return u, nil, versioned, nil
+	return u, versioned, nil
 }
 
 // userOf a request.

@@ -60,6 +60,9 @@ func (m memory) sum(v any) uint64 {
 		}
 		return out
 	}
+	if s, ok := v.(string); ok {
+		return maphash.String(m.seed, s)
+	}
 	return maphash.Comparable(m.seed, v)
 }
 
@@ -80,7 +83,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, o admissi
 		return nil
 	}
 	if u, ok := a.GetObject().(*unstructured.Unstructured); ok && !p.kausality.decided.changed(ctx, u.Object) {
-		return nil // almost all are: nothing is copied for them
+		return nil // almost all are
 	}
 	in, err := incoming(a, o)
 	if err != nil {

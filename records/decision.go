@@ -36,11 +36,12 @@ type decision struct {
 	external  string
 
 	// intent is true where the desired state changes.
-	intent  bool
-	trace   trace.Trace
-	changes []change.Change
-	id      string
-	reason  string
+	intent bool
+	trace  trace.Trace
+	// paths of what it changes, without the values.
+	paths  []string
+	id     string
+	reason string
 	// holder of the approval that is used; nil for none.
 	holder *parent.Ref
 
@@ -69,7 +70,7 @@ func OfDecision(req *admission.Request, d admission.Decision) Occurrence {
 	out := &decision{
 		ref: req.Ref(), operation: string(req.Operation), user: req.User, manager: req.FieldManager, at: req.Time,
 		external: annotationOf(req.Current(), annotationExternalName), intent: intent, trace: d.Trace,
-		changes: d.Changes, id: d.Digest.ID(), reason: string(d.Reason),
+		paths: pathsOf(d.Changes), id: d.Digest.ID(), reason: string(d.Reason),
 	}
 	if d.Claim != nil {
 		out.holder = &d.Claim.Holder
@@ -167,7 +168,7 @@ func (d *decision) intents(c recordsv1alpha1.Cluster) []recordsv1alpha1.Record {
 	r := d.record(c, recordsv1alpha1.TypeIntent, own.Timestamp.Time)
 	r.ID = intentID(c, *own, ns)
 	r.Object.Generation = own.Generation
-	r.Trace, r.Labels, r.Paths = hopsOf(d.trace, ns), own.Labels, pathsOf(d.changes)
+	r.Trace, r.Labels, r.Paths = hopsOf(d.trace, ns), own.Labels, d.paths
 	r.Reason, r.Differences, r.Causes = d.reason, ids(d.id), causesOf(own.Causes)
 	if before := d.above(); before != nil {
 		o := hopObject(*before, ns)

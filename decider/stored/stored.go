@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
@@ -63,7 +65,7 @@ func Verify(ctx context.Context, c *cluster.Cluster, req *admission.Request) err
 // Still returns what finds out, before a Drift of a request is written, whether it is about an object that
 // is stored (KR-13-22); nil where that is known. It must have the desired state that was refused to change or, where
 // the request passed, may have any later one. Of a CREATE nothing is stored, nor of a DELETE that passed: their
-// parent is, which was read live by its UID.
+// parent is, which was read live by its UID. It may be called after the request, whose objects its caller changes then.
 func Still(c *cluster.Cluster, req *admission.Request, allowed bool) func(context.Context) (bool, error) {
 	old := req.OldObject
 	if old == nil || c == nil {
@@ -73,17 +75,22 @@ func Still(c *cluster.Cluster, req *admission.Request, allowed bool) func(contex
 	if o := c.States.Cached(ref); o != nil && string(o.State.UID) == uid && o.ResourceVersion == old.GetResourceVersion() {
 		return nil
 	}
+	var desired map[string]any
+	if !allowed {
+		desired = runtime.DeepCopyJSON(change.Desired(old.Object))
+	}
+	deletes := req.Operation == admission.Delete
 	return func(ctx context.Context) (bool, error) {
 		content, err := c.States.Content(ctx, ref)
 		switch {
 		case err != nil:
 			return false, err
 		case content == nil:
-			return allowed && req.Operation == admission.Delete, nil
+			return allowed && deletes, nil
 		case field(content, "uid") != uid:
 			return false, nil
 		}
-		return allowed || len(change.Diff(old.Object, content, false)) == 0, nil
+		return allowed || len(change.Diff(desired, content, false)) == 0, nil
 	}
 }
 

@@ -91,8 +91,13 @@ func TestStored(t *testing.T) {
 			require.NoError(t, Known(t.Context(), c, req), "its kind is not watched")
 			assert.True(t, err == nil || errors.Is(err, ErrNotStored))
 			for allowed, want := range map[bool]bool{false: tc.refused, true: tc.passed} {
-				is := true
-				if check := Still(c, req, allowed); check != nil {
+				is, req := true, *req
+				req.OldObject = tc.old.DeepCopy()
+				if check := Still(c, &req, allowed); check != nil {
+					if req.OldObject != nil { // the API server goes on with it
+						req.OldObject.Object["data"].(map[string]any)["k"] = "later"
+						delete(req.OldObject.Object, "metadata")
+					}
 					is, err = check(t.Context())
 					require.NoError(t, err)
 				}
