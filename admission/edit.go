@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kausality-io/function-kausality/admission/actor"
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/approve"
 	"github.com/kausality-io/function-kausality/admission/authorize"
@@ -36,8 +37,9 @@ type editor struct {
 	masked  []string
 	patched map[string]any
 	gate    *v1alpha1.Gate
-	// externalVerbs that the change opens the gate for.
+	// externalVerbs that the change opens the gate for, and the allowances that it travels with for that.
 	externalVerbs []string
+	external      allowance.Entries
 }
 
 // editObject adds the edits of the object to the Decision about an allowed request. It returns a refusal
@@ -133,6 +135,7 @@ func (ed *editor) run() *outcome.Refusal {
 	}
 	ed.writeFingerprint()
 	ed.setGate()
+	writeCause(ed, reachesNow(ed))
 	ed.keepParent()
 	ed.warnUnknown()
 	return nil

@@ -92,7 +92,7 @@ func (ed *editor) travelled() allowance.Entries {
 		return nil
 	}
 	external := ed.rebased().External(ed.Req.Kind.GroupKind(), ed.Verb(), ed.Fields())
-	ed.externalVerbs = ed.opening(external)
+	ed.external, ed.externalVerbs = external, ed.opening(external)
 	if len(external) == 0 {
 		return nil
 	}

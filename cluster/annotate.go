@@ -26,6 +26,8 @@ type Patch struct {
 	Annotations     map[string]*string
 	// ManagementPolicies to set; nil leaves them.
 	ManagementPolicies []string
+	// ForProvider has fields of spec.forProvider to set along with them; nil for none.
+	ForProvider map[string]any
 }
 
 // Apply a patch to an object; a merge patch in one request, and where a user applies the
@@ -65,7 +67,11 @@ func (p Patch) apply(ctx context.Context, r dynamic.ResourceInterface, name stri
 	}
 	body := map[string]any{"metadata": m}
 	if p.ManagementPolicies != nil {
-		body["spec"] = map[string]any{"managementPolicies": p.ManagementPolicies}
+		spec := map[string]any{"managementPolicies": p.ManagementPolicies}
+		if len(p.ForProvider) > 0 {
+			spec["forProvider"] = p.ForProvider
+		}
+		body["spec"] = spec
 	}
 	raw, err := json.Marshal(body)
 	if err != nil {

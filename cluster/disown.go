@@ -17,10 +17,12 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// The mask, spec.managementPolicies, in the form of managedFields.
+// What our field managers write of a managed resource, in the form of managedFields: the mask, spec.managementPolicies, and below spec.forProvider
+// the field that carries the cause to the outside.
 const (
-	fieldSpec = "f:spec"
-	fieldMask = "f:managementPolicies"
+	fieldSpec        = "f:spec"
+	fieldMask        = "f:managementPolicies"
+	fieldForProvider = "f:forProvider"
 )
 
 // disownAttempts is how often the mask is released where the object changes meanwhile.
@@ -63,8 +65,8 @@ func disown(ctx context.Context, r dynamic.ResourceInterface, o *unstructured.Un
 	return o, nil
 }
 
-// disowning is the JSON patch that takes the mask from a field manager; nil where it does
-// not own it, or no user applies the object. Where it owns nothing else of the spec, it
+// disowning is the JSON patch that takes the mask, and what carries the cause, from a field manager; nil where it does
+// not own them, or no user applies the object. Where it owns nothing else of the spec, it
 // takes the spec from it: an empty set would be the whole.
 func disowning(entries []metav1.ManagedFieldsEntry, manager string) []map[string]any {
 	if !slices.ContainsFunc(entries, appliedByUser) {
@@ -79,20 +81,24 @@ func disowning(entries []metav1.ManagedFieldsEntry, manager string) []map[string
 			continue
 		}
 		spec := fields[fieldSpec]
-		if _, owns := spec[fieldMask]; !owns {
-			continue
-		}
-		delete(spec, fieldMask)
 		at := fmt.Sprintf("/metadata/managedFields/%d", i)
-		path := at + "/fieldsV1/" + fieldSpec
-		if len(spec) > 0 {
-			path += "/" + fieldMask
+		of := at + "/fieldsV1/" + fieldSpec
+		var remove []map[string]any
+		for _, field := range []string{fieldMask, fieldForProvider} {
+			if _, owns := spec[field]; owns {
+				remove = append(remove, map[string]any{"op": "remove", "path": of + "/" + field})
+			}
 		}
-		return []map[string]any{
+		switch len(remove) {
+		case 0:
+			continue
+		case len(spec):
+			remove = []map[string]any{{"op": "remove", "path": of}}
+		}
+		return append([]map[string]any{
 			{"op": "test", "path": at + "/manager", "value": manager},
 			{"op": "test", "path": at + "/operation", "value": e.Operation},
-			{"op": "remove", "path": path},
-		}
+		}, remove...)
 	}
 	return nil
 }

@@ -40,6 +40,11 @@ func TestDisowning(t *testing.T) {
 			`{"f:metadata":{"f:annotations":{"f:kausality.io/gate":{}}},"f:spec":{"f:managementPolicies":{}}}`)}},
 		"WithAnother": {want: test("0", "/fieldsV1/f:spec/f:managementPolicies"), entries: []metav1.ManagedFieldsEntry{
 			entry("kausality-gate", update, `{"f:spec":{"f:managementPolicies":{},"f:other":{}}}`), user}},
+		"WithCause": {want: test("0", "/fieldsV1/f:spec"), entries: []metav1.ManagedFieldsEntry{
+			entry("kausality-gate", update, `{"f:spec":{"f:managementPolicies":{},"f:forProvider":{"f:env":{}}}}`), user}},
+		"Both": {want: append(test("0", "/fieldsV1/f:spec/f:managementPolicies"),
+			map[string]any{"op": "remove", "path": "/metadata/managedFields/0/fieldsV1/f:spec/f:forProvider"}),
+			entries: []metav1.ManagedFieldsEntry{entry("kausality-gate", update, `{"f:spec":{"f:managementPolicies":{},"f:forProvider":{},"f:other":{}}}`), user}},
 		"NotOwned": {entries: []metav1.ManagedFieldsEntry{user, entry("kausality-gate", update, `{"f:metadata":{}}`)}},
 		"Status":   {entries: []metav1.ManagedFieldsEntry{user, status}},
 		"Updated":  {entries: []metav1.ManagedFieldsEntry{entry("kubectl-edit", update, mask), entry("kausality-gate", update, mask)}},

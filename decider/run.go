@@ -1,6 +1,7 @@
 package decider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -136,7 +138,7 @@ func (o Options) decider(mgr manager.Manager, c *cluster.Cluster, beat *cluster.
 		components[u] = true
 	}
 	options := o.Admission
-	options.Remember, options.Separates = true, true
+	options.Remember, options.Separates, options.Deadline = true, true, cmp.Or(options.Deadline, gating.DefaultDeadline)
 	of, held := builds.New(c.Dynamic), drift.NewMemory()
 	of.Caller = o.Caller
 	w := &world{cluster: c, Permissions: permissions.New(c, o.Check), below: below{states: c.States, memory: held}, fresh: cluster.NewFresh(c, beat),

@@ -22,6 +22,7 @@ func (r *run) decide(ctx context.Context) {
 	evaluator := &admission.Evaluator{
 		World: r.world, Options: admission.Options{
 			DefaultMode: r.cfg.mode, Unreported: true, Remember: true, Separates: true, KeepIntent: !r.composite.Webhook,
+			Provenance: r.cfg.provenance,
 		},
 	}
 	guarded, unguarded := r.policies.Sets()
@@ -52,6 +53,7 @@ func (r *run) decide(ctx context.Context) {
 			res.notes = append(res.notes, noteUnverified)
 		}
 		r.separate(res)
+		r.writeCause(res)
 		if d := &res.decision; d.Allowed && d.Claim != nil {
 			r.composite.Take(d.Claim.Entry.Content)
 		}

@@ -155,7 +155,7 @@ func newRun(cfg config, now time.Time, xr *unstructured.Unstructured, req *fnv1.
 	r.policies = cfg.policies.InForce(req, r.composite.Webhook, now)
 	r.policies.Cluster = r.policies.Cluster.WithDefault(cfg.gate)
 	r.notes = r.policies.Notes
-	r.provenance()
+	r.keepCauses()
 	r.world = worldOf(r.composite, xr.Object, r.resources, cfg)
 	r.world.cluster, r.world.builds = r.policies.Cluster, r.policies.Builds
 	if r.policies.Upgrading() {

@@ -1,7 +1,6 @@
 package fn
 
 import (
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/structpb"
@@ -36,8 +35,8 @@ type config struct {
 	secrets change.SecretFields
 	// claims are the keys that seal claims; nil for none.
 	claims *approval.Keys
-	// tags of AWS, and env of Terraform runs, record the cause of a change.
-	tags, env bool
+	// provenance are the ways in which the cause of a change is recorded.
+	provenance []v1alpha1.Provenance
 }
 
 // configOf reads an Input, which may be nil. The error names the field that is invalid (KR-09-01).
@@ -75,8 +74,7 @@ func (c config) with(in *input.Input) config {
 	}
 	c.secrets = change.SecretFieldsOf(in.SecretPaths...)
 	if in.External != nil {
-		c.tags = slices.Contains(in.External.Provenance, input.ProvenanceAWSTags)
-		c.env = slices.Contains(in.External.Provenance, input.ProvenanceTerraformEnv)
+		c.provenance = in.External.Provenance
 	}
 	return c
 }

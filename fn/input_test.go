@@ -30,7 +30,7 @@ func TestConfigOf(t *testing.T) {
 			input: `{"apiVersion":"kausality.fn.crossplane.io/v1alpha1","kind":"Input","metadata":{"name":"x"},"mode":"enforce",` +
 				`"settleGrace":"1m","gate":{"managementPolicies":"Managed"},"external":{"provenance":["AWSTags",` +
 				`"TerraformEnv"]}}`, want: config{mode: v1alpha1.ModeEnforce, grace: time.Minute, crossplane: defaultServiceAccount,
-				managed: true, gate: &v1alpha1.GateSettings{}, tags: true, env: true}},
+				managed: true, gate: &v1alpha1.GateSettings{}, provenance: []v1alpha1.Provenance{v1alpha1.ProvenanceAWSTags, v1alpha1.ProvenanceTerraformEnv}}},
 		"Gate": {reason: "what its gates are like",
 			input: `{"gate":{"managementPolicies":"Managed","closed":["Observe","LateInitialize"],"deadline":"90m","ignorePaths":["spec.forProvider.tags[*]"]}}`,
 			want: config{mode: v1alpha1.ModeLog, grace: 10 * time.Second, crossplane: defaultServiceAccount, managed: true, gate: &v1alpha1.GateSettings{

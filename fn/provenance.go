@@ -1,82 +1,90 @@
 package fn
 
 import (
-	"fmt"
+	"slices"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/carry"
 	"github.com/kausality-io/function-kausality/admission/change"
-	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/mask"
-	"github.com/kausality-io/function-kausality/admission/trace"
-	"github.com/kausality-io/function-kausality/fn/carry"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
-// provenance records the cause of a change in external systems: in AWS tags and in
-// the environment of Terraform Workspaces (KR-08-43). It is added to the desired
-// state before the decision, so that the function and the webhook decide about, show
-// and approve the same difference. It changes only together with another field.
-func (r *run) provenance() {
-	p := external.ProvenanceOf(trace.Current(r.composite.State), r.composite.State.Namespace)
+// keepCauses keeps what is observed of the causes that resources carry to the outside (KR-08-43). The decision about a resource changes it, where the
+// change reaches the external resource. Where the Input does not configure it any more, it stays until the next change.
+func (r *run) keepCauses() {
 	for _, res := range r.resources {
 		if res.desired == nil || res.want == nil {
 			continue
 		}
-		if c, ok := carry.Of(res.desired, res.current(), p, carry.Fields{Tags: r.cfg.tags, Env: r.cfg.env}); ok {
-			r.carry(res, c)
+		f, wanted, stored := res.carries()
+		if f.Name == "" {
+			continue
+		}
+		if !slices.Contains(r.cfg.provenance, f.Provenance) && (len(f.Taken(wanted)) > 0 || len(f.Taken(stored)) == 0) {
+			continue // there is none, or an earlier Kausality step wants it
+		}
+		value, err := f.With(wanted, f.Taken(stored))
+		if err == nil {
+			res.setField(f.Name, value)
 		}
 	}
 }
 
-// carry writes the provenance into what is wanted of a resource. Where the Input does not configure it
-// any more, what is observed stays until the next change.
-func (r *run) carry(res *resource, c carry.Field) {
-	desired := carry.ForProvider(res.desired)[c.Name]
-	var observed any
-	if !res.replaced {
-		observed = carry.ForProvider(res.current())[c.Name]
+// writeCause writes what the decision about a resource has it carry.
+func (r *run) writeCause(res *resource) {
+	f, _, _ := res.carries()
+	value, ok := res.decision.Fields[change.Pointer("spec", "forProvider", f.Name)]
+	if !ok || !res.decision.Allowed {
+		return
 	}
-	if !c.On && (c.Ours(desired) || !c.Ours(observed)) {
-		return // there is none, or an earlier Kausality step wants it
+	composed := r.req.GetDesired().GetResources()[res.name].GetResource()
+	if ssa.Child(ssa.Child(ssa.Object(composed), "spec"), "forProvider")[f.Name] == nil && f.Without(value) == nil && len(f.Taken(value)) == 0 {
+		value = nil // the Composition has no such field
 	}
-	value, err := c.With(desired, observed, false)
-	res.setField(c.Name, value)
-	if res.operation == admission.Create || r.altered(res) {
-		if value, err = desired, nil; c.On {
-			value, err = c.With(desired, observed, true)
-		}
-		res.setField(c.Name, value)
+	res.setField(f.Name, value)
+}
+
+// allow writes what the function opens the gate of a Workspace for into what is emitted. Its message and the top level of its object are
+// modified.
+func (r *run) allow(res *resource, out *fnv1.Resource, set map[string]string) {
+	f, _, _ := res.carries()
+	stored := map[string]string{v1alpha1.AnnotationKeyGate: res.observed.Annotation(v1alpha1.AnnotationKeyGate)}
+	gate, opened := mask.Opened(stored, set)
+	if !opened || f.Provenance != v1alpha1.ProvenanceTerraformEnv || !slices.Contains(r.cfg.provenance, f.Provenance) {
+		return
 	}
-	if err != nil {
-		res.notes = append(res.notes, fmt.Sprintf("no provenance: %v", err))
+	state := parent.Sum(res.desired, parent.RoleManaged)
+	deadline := gating.DeadlineOf(r.policies.Settings(state.Ref, state.Labels), gating.Defaults{})
+	value, err := carry.Open(res.desired.GroupVersionKind().GroupKind(), carry.ForProvider(ssa.Object(out.GetResource())), gate, deadline, res.changes())
+	if err == nil && value != nil {
+		out.Resource = withField(out, f.Name, ssa.ToValue(value)).GetResource()
 	}
 }
 
-// altered reports whether the apply would change the desired state, apart from the
-// gate's mask.
-func (r *run) altered(res *resource) bool {
-	return !change.Same(withoutPolicies(res.observed.Object), withoutPolicies(r.after(res, admission.Update).Object))
-}
-
-func withoutPolicies(content map[string]any) map[string]any {
-	out := change.Desired(content)
-	spec := map[string]any{}
-	for k, v := range ssa.Child(content, "spec") {
-		if k != mask.FieldManagementPolicies {
-			spec[k] = v
-		}
+// carries returns the field that carries the cause of a resource, with its wanted and its observed value.
+func (res *resource) carries() (f carry.Field, wanted, stored any) {
+	if res.desired == nil {
+		return f, nil, nil
 	}
-	out["spec"] = spec
-	return out
+	var observed map[string]any
+	if !res.replaced && res.observed != nil {
+		observed = carry.ForProvider(res.observed.Object)
+	}
+	of := carry.ForProvider(res.desired.Object)
+	f = carry.Of(res.desired.GroupVersionKind().GroupKind(), of, observed)
+	return f, of[f.Name], observed[f.Name]
 }
 
 // setField sets a field below spec.forProvider of what is wanted, in the message and
 // in its content; nil removes it. The request is not modified.
 func (res *resource) setField(name string, value any) {
-	to := carry.ForProvider(res.desired)
+	to := carry.ForProvider(res.desired.Object)
 	if to == nil || value == nil && to[name] == nil {
 		return
 	}
@@ -86,6 +94,13 @@ func (res *resource) setField(name string, value any) {
 	} else {
 		v = ssa.ToValue(value)
 	}
-	content := &structpb.Struct{Fields: ssa.With(res.want.GetResource().GetFields(), v, "spec", "forProvider", name)}
-	res.want = &fnv1.Resource{Resource: content, ConnectionDetails: res.want.GetConnectionDetails(), Ready: res.want.GetReady()}
+	res.want = withField(res.want, name, v)
+	if res.rest != nil {
+		res.rest = withField(res.rest, name, v)
+	}
+}
+
+func withField(r *fnv1.Resource, name string, v *structpb.Value) *fnv1.Resource {
+	content := &structpb.Struct{Fields: ssa.With(r.GetResource().GetFields(), v, "spec", "forProvider", name)}
+	return &fnv1.Resource{Resource: content, ConnectionDetails: r.GetConnectionDetails(), Ready: r.GetReady()}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kausality-io/function-kausality/admission/carry"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/fn/ssa"
@@ -62,9 +63,9 @@ func TestProvenance(t *testing.T) {
 		"w": workspace("m1", mine), "x": database(1, "tags", "text"),
 	}
 	s.reconcile(want)
-	id := s.tag(external.TagTraceID)
-	if len(id) != 16 || s.tag(external.TagInitiator) != external.Unattributed ||
-		s.tag(external.TagOrigin) != "XDatabase.example.org/shop/db@1" || s.tag("team") != "shop" {
+	id := s.tag(carry.TagTraceID)
+	if len(id) != 16 || s.tag(carry.TagInitiator) != external.Unattributed ||
+		s.tag(carry.TagOrigin) != "XDatabase.example.org/shop/db@1" || s.tag("team") != "shop" {
 		t.Fatalf("tags: %v", s.field("a", "spec", "forProvider", "tags"))
 	}
 	if v := s.field("n", "spec", "forProvider", "tags"); v != nil {
@@ -87,7 +88,8 @@ func TestProvenance(t *testing.T) {
 	s.annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Bucket","name":"*","mode":"always"}]`)
 	s.reconcile(want)
 	s.wantWrites("update a")
-	if next := s.tag(external.TagTraceID); next == id || s.tag(external.TagOrigin) != "XDatabase.example.org/shop/db@2" {
+	// The change was approved, and no intent causes it: it is its own origin (KR-07-09).
+	if next := s.tag(carry.TagTraceID); next == id || s.tag(carry.TagOrigin) != "Bucket.s3.aws.m.upbound.io/shop/db-a@2" {
 		t.Errorf("tags after the change: %v", s.field("a", "spec", "forProvider", "tags"))
 	}
 	if d := cmp.Diff(variables, s.variables()); d != "" {
@@ -96,8 +98,8 @@ func TestProvenance(t *testing.T) {
 	s.stable(want)
 }
 
-// A held change leaves provenance as it is; the difference that is shown and
-// approved is the one that is then applied, provenance included.
+// A held change leaves provenance as it is. It is no part of the difference that is shown and
+// approved, whose id would be another one with each intent.
 func TestProvenanceOfHeldChange(t *testing.T) {
 	s := newStage(t, withProvenance)
 	want := desire{"a": bucket("eu", map[string]any{})}
@@ -107,14 +109,14 @@ func TestProvenanceOfHeldChange(t *testing.T) {
 	s.intend(2)
 	s.reconcile(want)
 	s.settle(want)
-	was := s.tag(external.TagTraceID)
+	was := s.tag(carry.TagTraceID)
 	want["a"] = bucket("us", map[string]any{})
 	s.reconcile(want)
 	s.wantWrites("hold a")
-	if now := s.tag(external.TagTraceID); now != was {
+	if now := s.tag(carry.TagTraceID); now != was {
 		t.Errorf("a held change has new provenance: %s, was %s", now, was)
 	}
-	if h := s.held("a"); !strings.Contains(fmt.Sprint(h.Paths), "tags[kausality.io/trace-id]") {
+	if h := s.held("a"); strings.Contains(fmt.Sprint(h.Paths), "tags") {
 		t.Errorf("paths: %v", h.Paths)
 	}
 	s.stable(want)
@@ -138,13 +140,13 @@ func TestProvenanceOnAndOff(t *testing.T) {
 	want["a"], want["w"] = bucket("us", map[string]any{"team": "shop"}), workspace("m2")
 	s.reconcile(want)
 	s.wantWrites("update a", "update w")
-	if s.tag(external.TagTraceID) == "" || len(s.variables()) != 3 {
+	if s.tag(carry.TagTraceID) == "" || len(s.variables()) != 3 {
 		t.Fatalf("no provenance: %v, %v", s.field("a", "spec"), s.variables())
 	}
 	s.settle(want)
 	s.input = enforce
 	s.stable(want)
-	if s.tag(external.TagTraceID) == "" || len(s.variables()) != 3 {
+	if s.tag(carry.TagTraceID) == "" || len(s.variables()) != 3 {
 		t.Errorf("provenance went by itself")
 	}
 	s.now = s.now.Add(time.Minute)
@@ -152,7 +154,7 @@ func TestProvenanceOnAndOff(t *testing.T) {
 	want["a"], want["w"] = bucket("eu", map[string]any{"team": "shop"}), workspace("m3")
 	s.reconcile(want)
 	s.wantWrites("update a", "update w")
-	if s.tag(external.TagTraceID) != "" || s.tag("team") != "shop" || len(s.variables()) != 0 {
+	if s.tag(carry.TagTraceID) != "" || s.tag("team") != "shop" || len(s.variables()) != 0 {
 		t.Errorf("provenance stays: %v, %v", s.field("a", "spec"), s.variables())
 	}
 	s.stable(want)
@@ -163,12 +165,12 @@ func TestProvenanceOnAndOff(t *testing.T) {
 func TestProvenanceWithoutRoom(t *testing.T) {
 	s := newStage(t, withProvenance)
 	tags := map[string]any{}
-	for i := range external.MaxTags - 1 {
+	for i := range carry.MaxTags - 1 {
 		tags[fmt.Sprintf("t%d", i)] = "v"
 	}
 	want := desire{"a": bucket("eu", tags)}
 	s.reconcile(want)
-	if s.tag(external.TagTraceID) != "" || len(asMap(s.field("a", "spec", "forProvider", "tags"))) != len(tags) {
+	if s.tag(carry.TagTraceID) != "" || len(asMap(s.field("a", "spec", "forProvider", "tags"))) != len(tags) {
 		t.Errorf("tags: %v", s.field("a", "spec", "forProvider", "tags"))
 	}
 	if _, reason, message := s.condition(); reason != v1alpha1.ConditionReasonAllowed || !strings.Contains(message, "no provenance: ") {
@@ -187,10 +189,44 @@ func TestProvenanceAndMask(t *testing.T) {
 	s.live["a"] = s.live["a"].DeepCopy() // admission leaves no trace in managedFields
 	ssa.Child(s.live["a"].Object, "spec")["managementPolicies"] = []any{"Observe"}
 	ssa.Child(ssa.Child(s.live["a"].Object, "metadata"), "annotations")[v1alpha1.AnnotationKeyManagementPolicies] = `["*"]`
-	before := s.tag(external.TagTraceID)
+	before := s.tag(carry.TagTraceID)
 	rsp := s.run(s.request(want))
 	emitted := ssa.Child(ssa.Child(ssa.Child(ssa.Object(rsp.GetDesired().GetResources()["a"].GetResource()), "spec"), "forProvider"), "tags")
-	if got := ssa.Text(emitted, external.TagTraceID); got != before {
+	if got := ssa.Text(emitted, carry.TagTraceID); got != before {
 		t.Errorf("trace id: want %s, got %s", before, got)
 	}
+}
+
+// What the function opens the gate of a Workspace for reaches the run in the same apply (KR-08-62).
+func TestAllowedRun(t *testing.T) {
+	s := newStage(t, `{"mode":"enforce","settleGrace":"10s","gate":{"managementPolicies":"Managed","deadline":"30m"},"external":{"provenance":["TerraformEnv"]}}`)
+	module := func(text string) map[string]any {
+		w := workspace(text, map[string]any{"name": "MINE", "value": "1"})
+		spec := asMap(w["spec"])
+		spec["managementPolicies"], asMap(spec["forProvider"])["source"] = []any{"*"}, "Inline"
+		return w
+	}
+	want := desire{"w": module("variable kausality_allowed {}")}
+	s.reconcile(want)
+	until := func() string {
+		return "KAUSALITY_ALLOWED_UNTIL=" + s.now.Add(30*time.Minute).UTC().Format(time.RFC3339)
+	}
+	all := s.variables()
+	if d := cmp.Diff([]string{"KAUSALITY_ALLOWED=apply", until(), "TF_VAR_kausality_allowed=apply"}, all[min(4, len(all)):]); d != "" {
+		t.Fatalf("created: %v: -want +got\n%s", all, d)
+	}
+	s.settle(want)
+	s.stable(want)
+	if d := cmp.Diff(all, s.variables()); d != "" {
+		t.Errorf("closed: -want +got\n%s", d)
+	}
+
+	s.now = s.now.Add(time.Hour)
+	s.intend(2)
+	want["w"] = module("# changed")
+	s.reconcile(want)
+	if d := cmp.Diff([]string{"KAUSALITY_ALLOWED=apply", until()}, s.variables()[4:]); d != "" {
+		t.Errorf("changed: -want +got\n%s", d)
+	}
+	s.stable(want)
 }

@@ -85,6 +85,7 @@ func (r *run) stamp(res *resource, out *fnv1.Resource) *fnv1.Resource {
 	annotate(out.GetResource(), set)
 	if policies != nil {
 		setPolicies(out.GetResource(), policies)
+		r.allow(res, out, set)
 	}
 	return out
 }

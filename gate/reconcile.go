@@ -164,7 +164,11 @@ func (c *Controller) act(ctx context.Context, o *cluster.Object, g gating.Manage
 	if err := c.prepare(ctx, d); err != nil {
 		return err
 	}
-	if err := c.Cluster.States.Apply(ctx, o.State.Ref, patch(o, d)); err != nil {
+	p := patch(o, d)
+	if err := c.carry(ctx, o, g, d, &p); err != nil {
+		return err
+	}
+	if err := c.Cluster.States.Apply(ctx, o.State.Ref, p); err != nil {
 		if kerrors.IsNotFound(err) {
 			return nil
 		}

@@ -8,11 +8,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/carry"
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -45,6 +47,27 @@ func patch(o *cluster.Object, d gating.Decision) cluster.Patch {
 		p.Annotations[v1alpha1.AnnotationKeyReconcileRequestedAt] = &at
 	}
 	return p
+}
+
+// carry adds to the patch that opens a gate what takes its cause to the outside, and what it is open for (KR-08-62). The object is read for it, which the
+// cache does not have whole; the patch conflicts where it has changed since.
+func (c *Controller) carry(ctx context.Context, o *cluster.Object, g gating.Managed, d gating.Decision, p *cluster.Patch) error {
+	s := c.Cluster.Settings(o.State.Ref, o.State.Labels)
+	if d.Action != gating.ActionOpen || len(s.Provenance) == 0 {
+		return nil
+	}
+	content, err := c.Cluster.States.Content(ctx, o.State.Ref)
+	if err != nil || content == nil {
+		return err
+	}
+	name, value, warnings := carry.OpenedBy(&unstructured.Unstructured{Object: content}, s, d.Gate, g.Deadline)
+	if name != "" {
+		p.ForProvider = map[string]any{name: value}
+	}
+	for _, w := range warnings {
+		c.Log.Info("Cannot record the cause of an opening outside", "object", identity.Describe(o.State.Ref), "why", w)
+	}
+	return nil
 }
 
 // isOpenAs reports whether a gate is open already as a decision leaves it: what is recorded beside that needs no reconcile of the

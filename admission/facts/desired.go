@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kausality-io/function-kausality/admission/carry"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
@@ -32,13 +33,26 @@ type Desired struct {
 	// Fields to set on an object of an external system, by JSON pointer: the mask
 	// that a write of the author's value would take away.
 	Fields map[string]any
+
+	// Carry is the field that carries the cause to the outside; the zero Field for none. What it carries is in neither Old nor New.
+	Carry carry.Field
 }
 
-// readDesired returns the desired state before and after a request. There are several sources for the
+// readDesired returns the desired state before and after a request, without the cause that it carries to the outside.
+func readDesired(f *Facts) Desired {
+	p := authored(f)
+	is, was := carry.ForProvider(p.New), carry.ForProvider(p.Old)
+	if p.Carry = carry.Of(f.Req.Kind.GroupKind(), is, was); p.Carry.Name != "" {
+		p.Old, p.New = p.Carry.Strip(p.Old), p.Carry.Strip(p.New)
+	}
+	return p
+}
+
+// authored returns the desired state before and after a request. There are several sources for the
 // author's value after it. The first of these that exists is used: what an earlier call for the request
 // remembered, what the function composes, what is stored while the mask is unchanged, the incoming
 // value.
-func readDesired(f *Facts) Desired {
+func authored(f *Facts) Desired {
 	req := f.Req
 	p := Desired{Old: content(req.OldObject), New: content(req.Object)}
 	if !f.Kind.ManagementPolicies {

@@ -1,6 +1,8 @@
 package facts
 
 import (
+	"time"
+
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -26,6 +28,10 @@ type Options struct {
 	CarryPendingDrift bool
 	// Ignore selects external differences that are ignored; nil for none.
 	Ignore external.Rules
+	// Provenance is recorded in external systems where no policy of the object has it otherwise.
+	Provenance []v1alpha1.Provenance
+	// Deadline of the gate's openings where no policy of the object has another; 0 where the adapter opens no gate.
+	Deadline time.Duration
 	// KeepIntent: the trace of an unrequested change begins with that of the parent, whose
 	// last intent is recorded nowhere else (KR-07-09).
 	KeepIntent bool

@@ -230,6 +230,12 @@ func ParseGate(annotations map[string]string) v1alpha1.Gate {
 	return g
 }
 
+// Opened returns the gate after a write, by the annotations before and after it; false where the write does not open it.
+func Opened(before, after map[string]string) (v1alpha1.Gate, bool) {
+	was, is := ParseGate(before), ParseGate(after)
+	return is, is.State == v1alpha1.GateOpen && (was.State != is.State || !was.At.Equal(&is.At) || !slices.Equal(was.Verbs, is.Verbs))
+}
+
 // FormatGate returns the value of the gate annotation.
 func FormatGate(g v1alpha1.Gate) string { return annotation.MustMarshal(g) }
 

@@ -42,6 +42,9 @@ type Settings struct {
 	HasCloseTo bool
 	// Deadline of an opening; 0 leaves it to the installation.
 	Deadline time.Duration
+	// Provenance that is recorded in external systems; valid where HasProvenance, else it is left to the installation.
+	Provenance    []v1alpha1.Provenance
+	HasProvenance bool
 	// SecretFields that the policy names.
 	SecretFields change.SecretFields
 	// Freezes of all policies that cover the object, also of those that are less specific, by the policies' names.
@@ -111,7 +114,19 @@ func settingsOf(k *v1alpha1.Kausality) Settings {
 	s := Settings{Policy: k.Name, Suspended: k.Spec.Suspend, TraceOnly: k.Spec.TraceOnly, MixedCauses: k.Spec.MixedCauses,
 		DerivePolicies: k.Spec.DerivePolicies, RequireApproval: k.Spec.OtherActors == v1alpha1.OtherActorsRequireApproval,
 		SecretFields: change.SecretFieldsOf(k.Spec.SecretPaths...)}
+	if e := k.Spec.External; e != nil {
+		s.Provenance, s.HasProvenance = e.Provenance, true
+	}
 	return s.WithGate(k.Spec.Gate)
+}
+
+// Records reports whether the cause of a change is recorded in a way, byDefault where the policy leaves it to the installation. Nothing is
+// written to what is only traced.
+func (s Settings) Records(p v1alpha1.Provenance, byDefault []v1alpha1.Provenance) bool {
+	if s.HasProvenance {
+		byDefault = s.Provenance
+	}
+	return !s.TraceOnly && slices.Contains(byDefault, p)
 }
 
 // WithGate sets what is configured of gates; nil for nothing.

@@ -62,6 +62,26 @@ func (s System) Means(verb string) []v1alpha1.Verb {
 	return own[s][verb]
 }
 
+// Names returns the names in a system of verbs of Crossplane that change or delete something outside: its own ones where it has any.
+func (s System) Names(verbs []v1alpha1.Verb) (out []string) {
+	for _, v := range verbs {
+		if !slices.Contains(anything, v) {
+			continue
+		}
+		name := string(v)
+		for _, is := range s.Verbs() {
+			if slices.Contains(own[s][is], v) {
+				name = is
+				break
+			}
+		}
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 // Verbs returns the verbs that have an effect in a system, its own first.
 func (s System) Verbs() []string {
 	var out []string

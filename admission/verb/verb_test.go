@@ -105,3 +105,14 @@ func TestUnfit(t *testing.T) {
 		})
 	}
 }
+
+func TestNames(t *testing.T) {
+	opened := []v1alpha1.Verb{v1alpha1.VerbCreate, v1alpha1.VerbUpdate, v1alpha1.VerbLateInitialize, v1alpha1.VerbDelete}
+	for system, want := range map[System][]string{
+		Terraform: {"apply", "destroy"}, ArgoCD: {"sync", "delete"}, Crossplane: {"Create", "Update", "Delete"},
+	} {
+		if got := system.Names(opened); !slices.Equal(got, want) {
+			t.Errorf("%s: want %v, got %v", system, want, got)
+		}
+	}
+}

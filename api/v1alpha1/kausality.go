@@ -134,6 +134,9 @@ type KausalitySpec struct {
 	// Gate of managed resources.
 	// +optional
 	Gate *GateSettings `json:"gate,omitempty"`
+	// External is what is recorded in external systems.
+	// +optional
+	External *ExternalSettings `json:"external,omitempty"`
 	// SecretPaths of fields with secret values, as in spec.forProvider.password:
 	// nothing shows the values at and below them, or depends on them. [*] is any
 	// index or key; keys that are no plain names are in brackets. Values of Secrets,

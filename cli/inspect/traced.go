@@ -10,6 +10,7 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kausality-io/function-kausality/admission/carry"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -97,7 +98,7 @@ func (t *Traced) add(o *unstructured.Unstructured) {
 	found := TracedObject{Object: identity.ObjectReference(parent.RefOf(o), o.GetGeneration(), "")}
 	of := trace.Of(o.GetAnnotations())
 	origin := originOf(of, o.GetNamespace(), t.ID)
-	carried := external.Carried(o.Object)
+	carried := carry.Carried(o.Object)
 	switch {
 	case origin != nil:
 		t.Origin = absolute(*origin, o.GetNamespace())

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kausality-io/function-kausality/admission/carry"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -18,7 +19,7 @@ func TestTraced(t *testing.T) {
 		o := s.objects[path]
 		return external.ProvenanceOf(trace.Of(o.GetAnnotations()), o.GetNamespace()).TraceID
 	}
-	carry := func(s *storedServer, value map[string]any) {
+	writeForProvider := func(s *storedServer, value map[string]any) {
 		require.NoError(t, unstructured.SetNestedMap(s.objects[databasePath].Object, value, "spec", "forProvider"))
 	}
 	const old = "0123456789abcdef"
@@ -45,12 +46,12 @@ func TestTraced(t *testing.T) {
 			}},
 		"Tags": {reason: "the resource in the cloud has the id, and the object was changed since", id: old, want: []string{"orders-db"}, carried: "anna", read: 2,
 			change: func(s *storedServer) {
-				carry(s, map[string]any{"tags": map[string]any{external.TagTraceID: old, external.TagInitiator: "anna",
-					external.TagOrigin: "Shop.example.org/team/orders@3"}})
+				writeForProvider(s, map[string]any{"tags": map[string]any{carry.TagTraceID: old, carry.TagInitiator: "anna",
+					carry.TagOrigin: "Shop.example.org/team/orders@3"}})
 			}},
 		"Environment": {reason: "so has a run of Terraform", id: old, want: []string{"orders-db"}, carried: "anna", read: 2, change: func(s *storedServer) {
-			carry(s, map[string]any{"env": []any{map[string]any{"name": "A", "value": old}, map[string]any{"name": external.VariableTraceID, "value": old},
-				map[string]any{"name": external.VariableInitiator, "value": "anna"}}})
+			writeForProvider(s, map[string]any{"env": []any{map[string]any{"name": "A", "value": old}, map[string]any{"name": carry.VariableTraceID, "value": old},
+				map[string]any{"name": carry.VariableInitiator, "value": "anna"}}})
 		}},
 		"Forbidden": {reason: "one kind may not be listed", origin: "hans", want: []string{"orders"}, unread: []string{"databases.cloud.example.org"}, read: 1,
 			change: func(s *storedServer) { s.forbidden = "cloud.example.org/v1/" }},

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kausality-io/function-kausality/admission/carry"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
@@ -209,7 +210,7 @@ func (ArgoCD) Open(o *unstructured.Unstructured, gate v1alpha1.Gate, by external
 		sync["syncOptions"] = options
 	}
 	info := []any{map[string]any{"name": opening, "value": openingOf(gate)}}
-	for _, v := range by.Env() {
+	for _, v := range carry.Variables(carry.Cause{Provenance: by}) {
 		info = append(info, map[string]any{"name": v.Name, "value": v.Value})
 	}
 	operation := map[string]any{

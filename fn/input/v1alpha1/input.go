@@ -40,20 +40,6 @@ const (
 	ManagementPoliciesManaged ManagementPolicies = "Managed"
 )
 
-// Provenance is a way to record the cause of a change in an external system.
-// +kubebuilder:validation:Enum=AWSTags;TerraformEnv
-type Provenance string
-
-const (
-	// ProvenanceAWSTags sets the tags kausality.io/trace-id, initiator and origin
-	// in spec.forProvider.tags of managed resources of AWS.
-	ProvenanceAWSTags Provenance = "AWSTags"
-	// ProvenanceTerraformEnv sets the environment variables KAUSALITY_TRACE_ID,
-	// KAUSALITY_INITIATOR and KAUSALITY_ORIGIN in spec.forProvider.env of
-	// Workspaces.
-	ProvenanceTerraformEnv Provenance = "TerraformEnv"
-)
-
 // Input of the Kausality composition function. Everything in it is optional.
 //
 // +kubebuilder:object:root=true
@@ -163,15 +149,17 @@ type External struct {
 	// system: the id of the trace, its initiator, and the object that the
 	// initiator changed. "AWSTags" sets the tags kausality.io/trace-id,
 	// kausality.io/initiator and kausality.io/origin on managed resources of AWS
-	// (an API group with "aws" in it) if spec.forProvider.tags is a map;
-	// compose "tags: {}" to get them. "TerraformEnv" sets the environment
-	// variables KAUSALITY_TRACE_ID, KAUSALITY_INITIATOR and KAUSALITY_ORIGIN of
-	// Workspaces of provider-terraform and provider-opentofu. They change only
-	// together with another field of the resource; on their own they would be
-	// drift.
+	// (an API group with "aws" in it) if spec.forProvider.tags is a map, or a list
+	// of key and value; compose "tags: {}" to get them. "TerraformEnv" sets the
+	// environment variables KAUSALITY_TRACE_ID, KAUSALITY_INITIATOR and
+	// KAUSALITY_ORIGIN of Workspaces of provider-terraform and provider-opentofu,
+	// and KAUSALITY_ALLOWED with what the gate is open for; each also as
+	// TF_VAR_kausality_trace_id and so on where an inline module declares the
+	// variable. They change only together with another field of the resource; on
+	// their own they would be drift.
 	// +listType=set
 	// +optional
-	Provenance []Provenance `json:"provenance,omitempty"`
+	Provenance []v1alpha1.Provenance `json:"provenance,omitempty"`
 }
 
 // Gate in front of external resources.

@@ -5,6 +5,7 @@
 package v1alpha1
 
 import (
+	apiv1alpha1 "github.com/kausality-io/function-kausality/api/v1alpha1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
 )
@@ -56,7 +57,7 @@ func (in *External) DeepCopyInto(out *External) {
 	*out = *in
 	if in.Provenance != nil {
 		in, out := &in.Provenance, &out.Provenance
-		*out = make([]Provenance, len(*in))
+		*out = make([]apiv1alpha1.Provenance, len(*in))
 		copy(*out, *in)
 	}
 }

@@ -57,7 +57,7 @@ func Input(in *input.Input) field.ErrorList {
 	}
 	if in.External != nil {
 		for i, p := range in.External.Provenance {
-			errs = append(errs, oneOf(field.NewPath("external", "provenance").Index(i), p, input.ProvenanceAWSTags, input.ProvenanceTerraformEnv)...)
+			errs = append(errs, oneOf(field.NewPath("external", "provenance").Index(i), p, v1alpha1.ProvenanceAWSTags, v1alpha1.ProvenanceTerraformEnv)...)
 		}
 	}
 	return errs
