@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -29,11 +30,14 @@ const (
 // Options of a check. A file named "-" is standard input, which one of them may
 // be at most.
 type Options struct {
-	// Plan is the file with the plan.
+	// Plan is the file with the plan; standard input where empty.
 	Plan string
 	// Allowances is a file with a list of allowances, Annotations one with an
-	// object that has them in an annotation. One of the two is given.
+	// object that has them in an annotation. Where neither is given, the
+	// environment shows what is allowed.
 	Allowances, Annotations string
+	// Getenv returns an environment variable, "" for one that is not set.
+	Getenv func(string) string
 	// Output is OutputText or OutputJSON.
 	Output string
 }
@@ -55,6 +59,8 @@ type report struct {
 	Allowed bool `json:"allowed"`
 	systems.Plan
 	Actions []external.PlanVerdict `json:"actions"`
+	// Note about what is allowed; empty for none.
+	Note string `json:"note,omitempty"`
 	// UnknownTargetKeys of allowances, which therefore permit nothing.
 	UnknownTargetKeys []string `json:"unknownTargetKeys,omitempty"`
 }
@@ -64,22 +70,31 @@ type report struct {
 // input, except where printing fails: that is returned as it is, joined with
 // ErrOutput.
 func Run(o Options, in io.Reader, out io.Writer) error {
+	if o.Plan == "" {
+		o.Plan = "-"
+	}
 	if err := o.check(); err != nil {
+		return err
+	}
+	of, err := o.allowed(in)
+	if err != nil {
 		return err
 	}
 	raw, err := read(o.Plan, in)
 	if err != nil {
 		return fmt.Errorf("--plan: %w", err)
 	}
+	return o.judge(raw, of, out)
+}
+
+// judge a plan by what is allowed, and print the verdicts.
+func (o Options) judge(raw []byte, of allowed, out io.Writer) error {
 	plan, err := systems.ReadPlan(raw)
 	if err != nil {
 		return err
 	}
-	permissions, err := o.permissions(in)
-	if err != nil {
-		return err
-	}
-	r := report{Plan: plan, Actions: external.CheckPlan(plan.Actions, permissions), UnknownTargetKeys: external.UnknownKeys(permissions, external.PlanTargetKeys)}
+	r := report{Plan: plan, Actions: external.CheckPlan(plan.Actions, of.permissions), Note: of.note,
+		UnknownTargetKeys: external.UnknownKeys(of.permissions, external.PlanTargetKeys)}
 	refused := 0
 	for _, v := range r.Actions {
 		if !v.Allowed {
@@ -96,18 +111,25 @@ func Run(o Options, in io.Reader, out io.Writer) error {
 	return nil
 }
 
+// allowed returns what the options, or else the environment, show to be allowed.
+func (o Options) allowed(in io.Reader) (allowed, error) {
+	if o.Allowances == "" && o.Annotations == "" {
+		return inEnvironment(o.Getenv, time.Now())
+	}
+	permissions, err := o.permissions(in)
+	return allowed{permissions: permissions}, err
+}
+
 // ErrOutput is returned where the verdicts could not be printed.
 var ErrOutput = errors.New("cannot print the verdicts")
 
 // check the options before any file is read. Its errors name the flags.
 func (o Options) check() error {
 	switch {
-	case o.Plan == "":
-		return errors.New("--plan is required")
-	case (o.Allowances == "") == (o.Annotations == ""):
+	case o.Allowances != "" && o.Annotations != "":
 		return errors.New("give either --allowances or --annotations")
 	case o.Plan == "-" && (o.Allowances == "-" || o.Annotations == "-"):
-		return errors.New("only one of --plan and the allowances can come from standard input")
+		return errors.New("only one of --plan, whose default is -, and the allowances can come from standard input")
 	}
 	return nil
 }

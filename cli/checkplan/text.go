@@ -41,6 +41,9 @@ func text(r report) string {
 			fmt.Fprintf(&b, "note        %s: %s\n", n, list.text)
 		}
 	}
+	if r.Note != "" {
+		fmt.Fprintf(&b, "note        %s\n", r.Note)
+	}
 	for _, k := range r.UnknownTargetKeys {
 		fmt.Fprintf(&b, "note        an allowance names the target key %q, which no action of a plan has; it permits nothing\n", k)
 	}

@@ -37,8 +37,9 @@ func main() {
 	if err == nil {
 		return
 	}
-	// One line, whatever it was.
-	fmt.Fprintln(os.Stderr, "kausality: "+strings.Join(strings.Fields(err.Error()), " "))
+	if text := strings.Join(strings.Fields(err.Error()), " "); text != "" { // one line, whatever it was
+		fmt.Fprintln(os.Stderr, "kausality: "+text)
+	}
 	os.Exit(exitCode(err))
 }
 
@@ -46,6 +47,9 @@ func main() {
 func exitCode(err error) int {
 	if usage := (usageError{}); errors.As(err, &usage) {
 		return exitUsage
+	}
+	if own := (codeError{}); errors.As(err, &own) {
+		return own.code
 	}
 	return exitFailure
 }

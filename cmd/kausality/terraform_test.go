@@ -124,8 +124,8 @@ func TestCheckPlanBadInput(t *testing.T) {
 		args          []string
 		want          string
 	}{
-		"NoPlan":       {reason: "which plan?", args: []string{"--allowances=" + list}, want: "--plan is required"},
-		"NoAllowances": {reason: "by what?", args: []string{"--plan=" + good}, want: "either --allowances or --annotations"},
+		"NoPlan":       {reason: "nothing on standard input", args: []string{"--allowances=" + list}, want: "cannot read the plan"},
+		"NoAllowances": {reason: "by what?", args: []string{"--plan=" + good}, want: "nothing shows what is allowed: give --allowances or --annotations"},
 		"Both": {
 			reason: "one of them",
 			args:   []string{"--plan=" + good, "--allowances=" + list, "--annotations=" + list},
@@ -212,5 +212,27 @@ func TestCheckPlanJSON(t *testing.T) {
 	if again, second, _ := kausalityWith(t, applyOnly, "terraform", "check-plan", "--plan="+plans+"aws.json", "--allowances=-", "-o",
 		"json"); again != code || second != out {
 		t.Error("same input, other output")
+	}
+}
+
+// What cannot be checked is not run. The rest is in test/terraform, with the real OpenTofu.
+func TestExecBadInput(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"Nothing":   {want: "name the program and its arguments after --"},
+		"Question":  {args: []string{"--", "false", "apply"}, want: "give -auto-approve, or the file of a plan"},
+		"Denied":    {args: []string{"--", "false", "apply", "-auto-approve=false"}, want: "give -auto-approve"},
+		"NoProgram": {args: []string{"--", "/nowhere/tofu", "version"}, want: "cannot run /nowhere/tofu"},
+		"Flag":      {args: []string{"--auto-approve"}, want: "unknown flag"},
+	} {
+		code, out, msg := kausalityWith(t, "", append([]string{"terraform", "exec"}, tc.args...)...)
+		if code != exitUsage || !strings.Contains(msg, tc.want) || out != "" {
+			t.Errorf("%s: exit code %d, %q, output %q", name, code, msg, out)
+		}
+	}
+	if code, out, msg := kausalityWith(t, "", "terraform", "exec", "--", "sh", "-c", "echo ran; exit 7"); code != 7 || out != "ran\n" || msg != "" {
+		t.Errorf("another command: exit code %d, %q, output %q", code, msg, out)
 	}
 }

@@ -63,6 +63,7 @@ var (
 	noTerraform = exemption{"Terraform is not built here; TestRealTerraform runs it where it is installed", "gate/systems/plan_test.go",
 		`tf.run("show", "-json", "tfplan")`}
 	byTofu  = exemption{"it builds OpenTofu; the test is the one that the command names", "gate/systems/plan_test.go", `"tofu": os.Getenv("KAUSALITY_TOFU")`}
+	inTofu  = exemption{"test/terraform runs it with the real OpenTofu", "test/terraform/exec_test.go", `[]string{"terraform", "exec", "--", r.tofu}`}
 	ofGraph = exemption{"test/kro types it with the real kro", "test/kro/plugin_test.go", `p.run("pending", "resourcegraphdefinition/shop")`}
 	cleans  = exemption{"it removes the programs that the tests run", "Makefile", "@rm -rf $(OUT) $(if $(PARTS),$(BIN),"}
 )
@@ -264,6 +265,7 @@ var pages = []followed{
 		{command: "kubectl get workspace orders -o yaml > orders.yaml"},
 		{command: "kausality terraform check-plan --plan=plan.json --annotations=orders.yaml", prepares: planned("create"),
 			prints: "Plan: 7 to check, 0 not allowed"},
+		{command: "kausality terraform exec -- tofu apply -auto-approve", not: inTofu},
 		{command: "KAUSALITY_TOFU=$(go run -C test ./cmd/parts tofu) go test ./gate/systems -run TestRealTerraform", not: byTofu},
 		{command: "kubectl kausality trace ID", not: tracesID},
 	}},
