@@ -12,22 +12,18 @@ import (
 )
 
 // writeCause writes the cause of the change into the field of a managed resource that carries it to the outside, where the write reaches the
-// external resource (KR-08-43).
+// external resource (KR-08-43). In mode log, where it is not recorded, the field is left to others.
 func writeCause(ed *editor, reached bool) {
 	f := ed.Desired.Carry
-	if f.Name == "" {
+	records := ed.Settings.Records(f.Provenance, ed.Options.Provenance)
+	if f.Name == "" || !records && ed.Mode != v1alpha1.ModeEnforce {
 		return
 	}
-	w := carry.Write{
-		Field: f, Object: ed.Req.Object.Object, Records: ed.Settings.Records(f.Provenance, ed.Options.Provenance), Reached: reached, ByUser: !ed.controllerWrites(),
-	}
+	w := carry.Write{Field: f, Object: ed.Req.Object.Object, Records: records, Reached: reached, ByUser: !ed.controllerWrites()}
 	if ed.Req.OldObject != nil {
 		w.Old = ed.Req.OldObject.Object
 	}
-	if brings, other := w.Brings(); brings && (other || ed.Req.Actor == ActorUnknown) {
-		w.ByFunction = ed.byComposer()
-	}
-	if w.Records && reached {
+	if records && reached {
 		w.Cause = causeOf(ed)
 	}
 	value, changed, warnings := w.Edit()

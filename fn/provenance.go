@@ -16,7 +16,7 @@ import (
 )
 
 // keepCauses keeps what is observed of the causes that resources carry to the outside (KR-08-43). The decision about a resource changes it, where the
-// change reaches the external resource. Where the Input does not configure it any more, it stays until the next change.
+// change reaches the external resource. Where the Input does not configure it any more, it stays until then.
 func (r *run) keepCauses() {
 	for _, res := range r.resources {
 		if res.desired == nil || res.want == nil {
@@ -26,8 +26,10 @@ func (r *run) keepCauses() {
 		if f.Name == "" {
 			continue
 		}
-		if !slices.Contains(r.cfg.provenance, f.Provenance) && (len(f.Taken(wanted)) > 0 || len(f.Taken(stored)) == 0) {
-			continue // there is none, or an earlier Kausality step wants it
+		brings := len(f.Taken(wanted)) > 0
+		leaves := brings && r.cfg.mode == v1alpha1.ModeLog && !slices.Contains(r.cfg.provenance, f.Provenance)
+		if leaves || !brings && len(f.Taken(stored)) == 0 {
+			continue // nothing of a Composition is changed in mode log
 		}
 		value, err := f.With(wanted, f.Taken(stored))
 		if err == nil {

@@ -230,3 +230,27 @@ func TestAllowedRun(t *testing.T) {
 	}
 	s.stable(want)
 }
+
+// What a Composition has under the names of Kausality is not emitted: it is no part of the difference that is decided about, and a module may read it. In
+// mode log, where nothing is held, it is.
+func TestProvenanceOfComposition(t *testing.T) {
+	for _, input := range []string{enforce, withProvenance, `{"settleGrace":"10s"}`} {
+		s := newStage(t, input)
+		logs := input != enforce && input != withProvenance
+		forged := map[string]any{"name": "TF_VAR_kausality_origin", "value": "large"}
+		want := desire{"w": workspace("m1", map[string]any{"name": "MINE", "value": "1"}, forged)}
+		s.reconcile(want)
+		s.settle(want)
+		if forged["value"] = "larger"; !logs {
+			s.stable(want)
+		}
+		want["w"] = workspace("m2", map[string]any{"name": "MINE", "value": "1"}, forged)
+		s.now = s.now.Add(time.Minute)
+		s.intend(2)
+		s.reconcile(want)
+		s.wantWrites("update w")
+		if got := strings.Join(s.variables(), " "); strings.Contains(got, "large") != logs || !strings.HasPrefix(got, "MINE=1") {
+			t.Errorf("%s: %s", input, got)
+		}
+	}
+}

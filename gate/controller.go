@@ -47,8 +47,9 @@ type Controller struct {
 	// CloseTo are the verbs that a closed gate leaves to the provider; nil for
 	// Observe alone.
 	CloseTo []v1alpha1.Verb
-	// CarryPendingDrift as in admission.Options.
+	// CarryPendingDrift and Provenance as in admission.Options.
 	CarryPendingDrift bool
+	Provenance        []v1alpha1.Provenance
 	// Ignore has the external differences that do not count; nil for none.
 	Ignore external.Rules
 	// Rules has the ApprovalRules; nil for none.

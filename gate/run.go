@@ -37,6 +37,7 @@ type Options struct {
 	Shard Shard
 	// CarryPendingDrift and Ignore as in admission.Options.
 	CarryPendingDrift bool
+	Provenance        []v1alpha1.Provenance
 	Ignore            external.Rules
 	Endpoints         drift.Endpoints
 	Reports           drift.ReportOptions
@@ -116,7 +117,7 @@ func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster
 		Records: o.Records,
 		Cluster: c, Drifts: mgr.GetClient(), Events: mgr.GetEventRecorder(v1alpha1.ManagerGate), Reporter: reporter, Log: o.Log.WithName("gate"),
 		DefaultMode: o.DefaultMode, Deadline: o.Deadline, CreationGrace: o.CreationGrace, CloseTo: o.CloseTo,
-		CarryPendingDrift: o.CarryPendingDrift, Ignore: o.Ignore,
+		CarryPendingDrift: o.CarryPendingDrift, Provenance: o.Provenance, Ignore: o.Ignore,
 		Shard: o.Shard, UserID: subject.User{Name: self}.ID(),
 	}
 	if err := drift.AddDeliverer(mgr, reporter, senders, drift.AuthorOf(c, o.Reports), v1alpha1.ManagerGate, ctl.recorded); err != nil {

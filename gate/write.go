@@ -53,14 +53,14 @@ func patch(o *cluster.Object, d gating.Decision) cluster.Patch {
 // cache does not have whole; the patch conflicts where it has changed since.
 func (c *Controller) carry(ctx context.Context, o *cluster.Object, g gating.Managed, d gating.Decision, p *cluster.Patch) error {
 	s := c.Cluster.Settings(o.State.Ref, o.State.Labels)
-	if d.Action != gating.ActionOpen || len(s.Provenance) == 0 {
+	if d.Action != gating.ActionOpen || len(s.Provenance)+len(c.Provenance) == 0 {
 		return nil
 	}
 	content, err := c.Cluster.States.Content(ctx, o.State.Ref)
 	if err != nil || content == nil {
 		return err
 	}
-	name, value, warnings := carry.OpenedBy(&unstructured.Unstructured{Object: content}, s, d.Gate, g.Deadline)
+	name, value, warnings := carry.OpenedBy(&unstructured.Unstructured{Object: content}, s, c.Provenance, d.Gate, g.Deadline)
 	if name != "" {
 		p.ForProvider = map[string]any{name: value}
 	}
@@ -73,8 +73,7 @@ func (c *Controller) carry(ctx context.Context, o *cluster.Object, g gating.Mana
 // isOpenAs reports whether a gate is open already as a decision leaves it: what is recorded beside that needs no reconcile of the
 // provider, whose status would be two more events for Crossplane's circuit breaker (KR-04-18).
 func isOpenAs(o *cluster.Object, d gating.Decision) bool {
-	was := mask.ParseGate(o.Annotations)
-	return was.State == v1alpha1.GateOpen && was.At.Equal(&d.Gate.At) && slices.Equal(was.Verbs, d.Gate.Verbs) && slices.Equal(o.ManagementPolicies, d.Policies)
+	return !mask.Opens(mask.ParseGate(o.Annotations), d.Gate) && slices.Equal(o.ManagementPolicies, d.Policies)
 }
 
 // finish the claim of a gate that closed: its approval is used (KR-05-33).

@@ -154,10 +154,11 @@ func Open(gk schema.GroupKind, forProvider map[string]any, gate v1alpha1.Gate, d
 
 // OpenedBy returns the field of a managed resource, by its content, that carries its cause, and the value with what a gate is open for: for a
 // gate that is opened by other means than a change. name is "" where there is none, nothing is recorded, or the value is as it is.
-func OpenedBy(o *unstructured.Unstructured, s settings.Settings, gate v1alpha1.Gate, deadline time.Duration) (name string, value any, warnings []string) {
+func OpenedBy(o *unstructured.Unstructured, s settings.Settings, byDefault []v1alpha1.Provenance, gate v1alpha1.Gate, deadline time.Duration) (
+	name string, value any, warnings []string) {
 	gk := o.GroupVersionKind().GroupKind()
 	f := Of(gk, ForProvider(o.Object), nil)
-	if f.Name == "" || !s.Records(f.Provenance, nil) {
+	if f.Name == "" || !s.Records(f.Provenance, byDefault) {
 		return "", nil, nil
 	}
 	w := Write{Field: f, Object: o.Object, Old: o.Object, Records: true, Reached: true, Cause: Cause{

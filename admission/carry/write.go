@@ -15,30 +15,25 @@ type Write struct {
 	Object, Old map[string]any
 	// Records: the setting is on. Reached: the change reaches the external resource with this write.
 	Records, Reached bool
-	// ByFunction: the composition function makes the write, or an earlier step of its pipeline made it; it is read where the write Brings entries.
-	ByFunction bool
 	// ByUser: a user makes the write, who is warned.
 	ByUser bool
 	// Cause of the change, without its Variables; it is read where the change is recorded.
 	Cause Cause
 }
 
-// Brings reports whether the write brings entries of Kausality, and whether these are other ones than the stored.
-func (w *Write) Brings() (brings, other bool) {
-	brought := w.Field.Taken(ForProvider(w.Object)[w.Field.Name])
-	return len(brought) > 0, !slices.Equal(brought, w.Field.Taken(ForProvider(w.Old)[w.Field.Name]))
-}
-
 // Edit returns the value of the field after the write; changed is false where the write has it already. A change that reaches the external resource has
-// its own cause. All other writes leave what is stored: a re-apply without it, and one that brings another (KR-08-43).
+// its own cause. All other writes leave what is stored: a re-apply without it, and one that brings another (KR-08-43). What a write brings is never
+// taken, also of the composition function: since it is no part of the desired state, it is not decided about, and a module may read it.
 func (w *Write) Edit() (value any, changed bool, warnings []string) {
 	f := w.Field
 	wanted := ForProvider(w.Object)[f.Name]
 	stored := f.Taken(ForProvider(w.Old)[f.Name])
 	ours, brought := stored, f.Taken(wanted)
-	same := slices.Equal(brought, stored)
 	switch {
-	case w.Records && w.Reached:
+	case !w.Reached:
+	case !w.Records:
+		ours = nil
+	default:
 		c := w.Cause
 		if f.Provenance == v1alpha1.ProvenanceTerraformEnv {
 			var err error
@@ -47,17 +42,12 @@ func (w *Write) Edit() (value any, changed bool, warnings []string) {
 			}
 		}
 		ours = f.Entries(c)
-	case w.Records, same && !w.Reached:
-	case len(brought) > 0 && w.ByFunction:
-		return nil, false, nil
-	case w.Reached:
-		ours = nil
 	}
 	value, err := f.With(wanted, ours)
 	if err != nil {
 		warnings = append(warnings, fmt.Sprintf("no provenance: %v", err))
 	}
-	if w.ByUser && len(brought) > 0 && !same && !slices.Equal(brought, ours) {
+	if w.ByUser && len(brought) > 0 && !slices.Equal(brought, stored) && !slices.Equal(brought, ours) {
 		warnings = append(warnings, fmt.Sprintf("%s in spec.forProvider.%s is written by Kausality alone; what the request has there is replaced",
 			brought[0].Name, f.Name))
 	}

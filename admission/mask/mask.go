@@ -232,8 +232,13 @@ func ParseGate(annotations map[string]string) v1alpha1.Gate {
 
 // Opened returns the gate after a write, by the annotations before and after it; false where the write does not open it.
 func Opened(before, after map[string]string) (v1alpha1.Gate, bool) {
-	was, is := ParseGate(before), ParseGate(after)
-	return is, is.State == v1alpha1.GateOpen && (was.State != is.State || !was.At.Equal(&is.At) || !slices.Equal(was.Verbs, is.Verbs))
+	is := ParseGate(after)
+	return is, Opens(ParseGate(before), is)
+}
+
+// Opens reports whether a gate is open that was not, or not by this opening.
+func Opens(was, is v1alpha1.Gate) bool {
+	return is.State == v1alpha1.GateOpen && (was.State != is.State || !was.At.Equal(&is.At) || !slices.Equal(was.Verbs, is.Verbs))
 }
 
 // FormatGate returns the value of the gate annotation.

@@ -45,6 +45,7 @@ type processFlags struct {
 	closeTo        string
 	pendingDrift   string
 	ignore         []string
+	provenance     []v1alpha1.Provenance
 	tracing        telemetry.Tracing
 	componentUsers []string
 	records        recordFlags
@@ -93,6 +94,8 @@ func (f *processFlags) add(cmd *cobra.Command) {
 	f.records.add(fl)
 	closed := choice.One(&f.closeTo, closedObserve, closedObserve, closedLateInitialize)
 	fl.Var(closed, "gate-closed", "managementPolicies of a closed gate: "+closed.List()+".")
+	provenance := choice.Some(&f.provenance, v1alpha1.ProvenanceAWSTags, v1alpha1.ProvenanceTerraformEnv)
+	fl.Var(provenance, "provenance", "Where the cause of a change is recorded outside, for objects whose policy has no external: "+provenance.List()+".")
 }
 
 // addEndpoints adds the flags of where DriftReports are sent to, and from.
@@ -163,11 +166,13 @@ type gateSettings struct {
 	carry bool
 	// ignore are the external differences that do not count.
 	ignore external.Rules
+	// provenance is recorded outside where no policy has it otherwise.
+	provenance []v1alpha1.Provenance
 }
 
 // gate settings as given; an invalid value is a usage error.
 func (f *processFlags) gate() (gateSettings, error) {
-	s := gateSettings{carry: f.pendingDrift == pendingCarry, ignore: make(external.Rules, 0, len(f.ignore))}
+	s := gateSettings{provenance: f.provenance, carry: f.pendingDrift == pendingCarry, ignore: make(external.Rules, 0, len(f.ignore))}
 	if f.closeTo == closedLateInitialize {
 		s.closeTo = []v1alpha1.Verb{v1alpha1.VerbLateInitialize}
 	}

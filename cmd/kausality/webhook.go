@@ -34,7 +34,7 @@ func webhookCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			o.Admission.CloseTo, o.Admission.CarryPendingDrift, o.Admission.Ignore = g.closeTo, g.carry, g.ignore
+			o.Admission.CloseTo, o.Admission.CarryPendingDrift, o.Admission.Ignore, o.Admission.Provenance = g.closeTo, g.carry, g.ignore, g.provenance
 			o.ComponentUsers, o.Endpoints = slices.Concat(manifests.ComponentUsers(), p.componentUsers), p.endpoints
 			o.Reports = p.reports
 			return p.run(cmd.Context(), "webhook", func(ctx context.Context) error {
@@ -74,7 +74,7 @@ func gateCommand() *cobra.Command {
 			if o.Shard, err = gate.ParseShard(shard); err != nil {
 				return fmt.Errorf("--shard: %w", err)
 			}
-			o.CloseTo, o.CarryPendingDrift, o.Ignore, o.Endpoints = g.closeTo, g.carry, g.ignore, p.endpoints
+			o.CloseTo, o.CarryPendingDrift, o.Ignore, o.Provenance, o.Endpoints = g.closeTo, g.carry, g.ignore, g.provenance, p.endpoints
 			o.Reports = p.reports
 			return p.run(cmd.Context(), "gate", func(ctx context.Context) error {
 				o.Process, o.Records = p.Process, p.recorder
