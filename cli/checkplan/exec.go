@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -54,6 +55,9 @@ func (e Exec) Run(ctx context.Context) error {
 	if !c.applies() {
 		return e.run(ctx, e.Out, e.Command...)
 	}
+	if _, err := inEnvironment(e.Getenv, time.Now()); err != nil { // before a plan takes its time
+		return &RefusedError{err}
+	}
 	plan, dir, err := e.planned(ctx, c)
 	if dir != "" {
 		defer os.RemoveAll(dir) //nolint:errcheck // It is below the temporary directory, and its name is never used again.
@@ -80,9 +84,6 @@ func (e Exec) Run(ctx context.Context) error {
 func (e Exec) planned(ctx context.Context, c command) (plan, dir string, err error) {
 	if c.plan != "" {
 		return c.plan, "", nil
-	}
-	if !slices.ContainsFunc(c.args, func(a string) bool { return name(a) == "auto-approve" && !strings.HasSuffix(a, "=false") }) {
-		return "", "", &UsageError{"give -auto-approve, or the file of a plan: the plan that was checked is applied without a question"}
 	}
 	if dir, err = os.MkdirTemp("", "kausality-plan-"); err != nil { // a plan has secrets: it is for this user alone
 		return "", "", err
@@ -133,28 +134,47 @@ func parse(line []string) (c command, err error) {
 	if !c.applies() {
 		return c, nil
 	}
-	rest := line[i+1:]
-	for j := 0; j < len(rest); j++ {
-		a := rest[j]
+	if err := c.read(line[i+1:]); err != nil {
+		return c, err
+	}
+	switch {
+	case c.plan != "" && c.subcommand == "destroy":
+		return c, &UsageError{"destroy has no file of a plan; plan -destroy makes one for apply"}
+	case c.plan == "" && !slices.ContainsFunc(c.args, approves):
+		return c, &UsageError{"give -auto-approve, or the file of a plan: the plan that was checked is applied without a question"}
+	}
+	return c, nil
+}
+
+// read the arguments of the subcommand.
+func (c *command) read(args []string) error {
+	for i := 0; i < len(args); i++ {
+		a := args[i]
 		switch {
 		case !strings.HasPrefix(a, "-"):
 			if c.plan != "" {
-				return c, &UsageError{fmt.Sprintf("there are two files of plans: %s and %s", c.plan, a)}
+				return &UsageError{fmt.Sprintf("there are two files of plans: %s and %s", c.plan, a)}
 			}
 			c.plan = a
 			continue
 		case slices.Contains(valued, name(a)) && !strings.Contains(a, "="):
-			if j++; j == len(rest) {
-				return c, &UsageError{a + " has no value"}
+			if i++; i == len(args) {
+				return &UsageError{a + " has no value"}
 			}
-			a += "=" + rest[j]
+			a += "=" + args[i]
 		}
 		c.args = append(c.args, a)
 	}
-	if c.plan != "" && c.subcommand == "destroy" {
-		return c, &UsageError{"destroy has no file of a plan; plan -destroy makes one for apply"}
+	return nil
+}
+
+// approves reports whether an option answers the question of apply.
+func approves(option string) bool {
+	if _, value, has := strings.Cut(option, "="); has {
+		yes, err := strconv.ParseBool(value)
+		return name(option) == "auto-approve" && err == nil && yes
 	}
-	return c, nil
+	return name(option) == "auto-approve"
 }
 
 // name of an option, without dashes and value.

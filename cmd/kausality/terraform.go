@@ -46,6 +46,9 @@ allowances cannot be read.`,
   kubectl get workspace orders -o yaml | kausality terraform check-plan --plan=plan.json --annotations=-`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if in, ok := cmd.InOrStdin().(*os.File); ok && o.Plan == "" && term.IsTerminal(int(in.Fd())) {
+				return usageError{fmt.Errorf("give --plan, or the plan on standard input; see %s --help", cmd.CommandPath())}
+			}
 			err := checkplan.Run(o, cmd.InOrStdin(), cmd.OutOrStdout())
 			if refused := (&checkplan.NotAllowedError{}); err == nil || errors.As(err, &refused) || errors.Is(err, checkplan.ErrOutput) {
 				return err

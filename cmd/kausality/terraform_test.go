@@ -223,7 +223,7 @@ func TestExecBadInput(t *testing.T) {
 	}{
 		"Nothing":   {want: "name the program and its arguments after --"},
 		"Question":  {args: []string{"--", "false", "apply"}, want: "give -auto-approve, or the file of a plan"},
-		"Denied":    {args: []string{"--", "false", "apply", "-auto-approve=false"}, want: "give -auto-approve"},
+		"Denied":    {args: []string{"--", "false", "apply", "-auto-approve=0"}, want: "give -auto-approve"},
 		"NoProgram": {args: []string{"--", "/nowhere/tofu", "version"}, want: "cannot run /nowhere/tofu"},
 		"Flag":      {args: []string{"--auto-approve"}, want: "unknown flag"},
 	} {

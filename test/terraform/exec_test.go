@@ -2,16 +2,21 @@ package terraform
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // run is a directory with a configuration, and the environment of a run.
@@ -190,5 +195,50 @@ func TestCheckPlanStep(t *testing.T) {
 		require.Equal(t, tc.code, code, out)
 		require.Contains(t, out, tc.want)
 		require.NotContains(t, out, "hunter2")
+	}
+}
+
+// TestExecEnds: the end of the wrapper interrupts OpenTofu, which applies nothing more, and leaves no lock.
+func TestExecEnds(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			r := ofTofu(t)
+			r.module(`
+resource "terraform_data" "slow" {
+  provisioner "local-exec" { command = "echo $$ > pid; exec sleep 300" }
+}
+resource "terraform_data" "next" { input = terraform_data.slow.id }
+`)
+			code, out := r.exec(nil, "init", "-no-color")
+			require.Zero(t, code, out)
+			cmd := exec.CommandContext(t.Context(), r.kausality, "terraform", "exec", "--", r.tofu, "apply", "-no-color", "-auto-approve")
+			cmd.Dir = r.dir
+			cmd.Env = append(append(os.Environ(), "CHECKPOINT_DISABLE=1", "TF_CLI_CONFIG_FILE="+os.DevNull, "TMPDIR="+r.dir), allowing("apply")...)
+			log, err := os.Create(filepath.Join(r.dir, "log"))
+			require.NoError(t, err)
+			cmd.Stdout, cmd.Stderr = log, log
+			require.NoError(t, cmd.Start())
+			wait.For(t, "the first resource is being created", time.Minute, func(context.Context) error {
+				_, err := os.Stat(filepath.Join(r.dir, "pid"))
+				return err
+			})
+			t.Cleanup(func() { // of the provisioner, which tofu leaves
+				if raw, err := os.ReadFile(filepath.Join(r.dir, "pid")); err == nil {
+					if pid, err := strconv.Atoi(strings.TrimSpace(string(raw))); err == nil {
+						_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+					}
+				}
+			})
+			require.NoError(t, cmd.Process.Signal(signal))
+			require.Error(t, cmd.Wait())
+			wait.For(t, "OpenTofu has ended, and its lock with it", time.Minute, func(context.Context) error {
+				if code, out := r.command(nil, "", r.tofu, "plan", "-no-color"); code != 0 {
+					return errors.New(out)
+				}
+				return nil
+			})
+			require.NotContains(t, r.state(), "terraform_data.next", "applied after the end of the wrapper")
+		})
 	}
 }
