@@ -2,6 +2,7 @@
 //
 //	provider cloud --address=127.0.0.1:9000
 //	provider run --kubeconfig=F --cloud-url=http://127.0.0.1:9000
+//	provider terraform --kubeconfig=F --program=/usr/local/bin/tofu --dir=/tf
 //
 // Errors are one line on stderr. The exit status is 2 if the command line is
 // invalid, 1 if it fails, and 0 if a signal stops it.
@@ -37,10 +38,11 @@ type command struct {
 
 const usage = `provider is a Crossplane provider for tests, and the cloud it manages.
 
-  provider cloud    serve the cloud
-  provider run      run the provider
+  provider cloud        serve the cloud
+  provider run          run the provider
+  provider terraform    run the provider for Workspaces of Terraform and OpenTofu
 
-"provider cloud --help" and "provider run --help" list the flags.
+"provider cloud --help" and so on list the flags.
 `
 
 func main() {
@@ -52,9 +54,9 @@ func main() {
 
 // execute the command line and return the exit status.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	commands := map[string]command{"cloud": cloudCommand(stdout), "run": runCommand(stderr)}
+	commands := map[string]command{"cloud": cloudCommand(stdout), "run": runCommand(stderr), "terraform": terraformCommand(stderr)}
 	if len(args) == 0 {
-		printf(stderr, "provider: a command is required: cloud or run (see provider --help)\n")
+		printf(stderr, "provider: a command is required: cloud, run or terraform (see provider --help)\n")
 		return exitUsage
 	}
 	if args[0] == "--help" || args[0] == "-h" || args[0] == "help" {
@@ -63,7 +65,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	cmd, ok := commands[args[0]]
 	if !ok {
-		printf(stderr, "provider: unknown command %q: want cloud or run (see provider --help)\n", args[0])
+		printf(stderr, "provider: unknown command %q: want cloud, run or terraform (see provider --help)\n", args[0])
 		return exitUsage
 	}
 	name := "provider " + args[0]

@@ -21,8 +21,8 @@ func TestExecuteRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		"NoCommand":      {code: 2, want: "provider: a command is required: cloud or run (see provider --help)"},
-		"UnknownCommand": {args: []string{"fly"}, code: 2, want: `provider: unknown command "fly": want cloud or run (see provider --help)`},
+		"NoCommand":      {code: 2, want: "provider: a command is required: cloud, run or terraform (see provider --help)"},
+		"UnknownCommand": {args: []string{"fly"}, code: 2, want: `provider: unknown command "fly": want cloud, run or terraform (see provider --help)`},
 		"UnknownFlag":    {args: []string{"run", "--bogus"}, code: 2, want: "provider run: flag provided but not defined: -bogus (see provider run --help)"},
 		"CloudFlag":      {args: []string{"cloud", "--bogus=1"}, code: 2, want: "provider cloud: flag provided but not defined: -bogus (see provider cloud --help)"},
 		"Argument":       {args: []string{"cloud", "extra"}, code: 2, want: `provider cloud: unexpected argument "extra" (see provider cloud --help)`},
@@ -41,6 +41,8 @@ func TestExecuteRefuses(t *testing.T) {
 			want: `provider run: --async-conditions must be all or last, not "some" (see provider run --help)`},
 		"Falsify": {args: append(ok, "--falsify=shop"), code: 2,
 			want: `provider run: --falsify must be like NAMESPACE=HOW, with one of [ahead flapping stale], not "shop" (see provider run --help)`},
+		"NoProgram": {args: []string{"terraform", "--kubeconfig=" + kubeconfig, "--dir=" + dir}, code: 2,
+			want: "provider terraform: --program and --dir are required (see provider terraform --help)"},
 		"BadKubeconfig": {args: ok, code: 1, want: "provider run: cannot use kubeconfig " + kubeconfig + ": "},
 		"PortTaken":     {args: []string{"cloud", "--address=256.0.0.1:1"}, code: 1, want: "provider cloud: cannot listen on 256.0.0.1:1: "},
 	}
@@ -57,7 +59,7 @@ func TestExecuteRefuses(t *testing.T) {
 }
 
 func TestExecuteHelp(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"cloud", "-h"}} {
+	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"terraform", "--help"}, {"cloud", "-h"}} {
 		var stdout, stderr bytes.Buffer
 		if code := execute(context.Background(), args, &stdout, &stderr); code != 0 || stdout.Len() == 0 || stderr.Len() > 0 {
 			t.Errorf("%v: want help on stdout, got exit status %d, %q", args, code, stderr.String())

@@ -29,6 +29,8 @@ import (
 	"github.com/crossplane/crossplane-runtime/v2/pkg/ratelimiter"
 
 	"github.com/kausality-io/function-kausality/test/provider/apis/aws"
+	"github.com/kausality-io/function-kausality/test/provider/apis/opentofu"
+	"github.com/kausality-io/function-kausality/test/provider/apis/terraform"
 	"github.com/kausality-io/function-kausality/test/provider/apis/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
 	"github.com/kausality-io/function-kausality/test/provider/controller"
@@ -42,11 +44,8 @@ const startTimeout = 30 * time.Second
 // run the provider until the context ends.
 func run(ctx context.Context, s settings, stderr io.Writer) error {
 	log := logger(stderr, s.debug)
-	cfg, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
+	cfg, err := connect(ctx, s.kubeconfig, log)
 	if err != nil {
-		return fmt.Errorf("cannot use kubeconfig %s: %w", s.kubeconfig, err)
-	}
-	if err := await(ctx, cfg, log); err != nil {
 		return err
 	}
 	mgr, err := newManager(cfg, s, log)
@@ -73,6 +72,15 @@ func run(ctx context.Context, s settings, stderr io.Writer) error {
 	return nil
 }
 
+// connect to the API server of a kubeconfig, once it answers.
+func connect(ctx context.Context, kubeconfig string, log logr.Logger) (*rest.Config, error) {
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("cannot use kubeconfig %s: %w", kubeconfig, err)
+	}
+	return cfg, await(ctx, cfg, log)
+}
+
 // logger for controller-runtime, client-go and the provider. Without debug the
 // stack traces that controller-runtime adds to every failed reconcile are left
 // out.
@@ -89,7 +97,8 @@ func logger(stderr io.Writer, debug bool) logr.Logger {
 
 func newManager(cfg *rest.Config, s settings, log logr.Logger) (manager.Manager, error) {
 	sch := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme, aws.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme, aws.AddToScheme,
+		opentofu.AddToScheme, terraform.AddToScheme} {
 		if err := add(sch); err != nil {
 			return nil, fmt.Errorf("cannot register types: %w", err)
 		}

@@ -67,11 +67,8 @@ func (s *settings) flags(fs *flag.FlagSet) {
 
 // check the flags. An error has one line.
 func (s *settings) check() error {
-	if s.kubeconfig == "" {
-		return errors.New("--kubeconfig is required")
-	}
-	if f, err := os.Stat(s.kubeconfig); err != nil || f.IsDir() {
-		return fmt.Errorf("cannot read --kubeconfig %s: no such file", s.kubeconfig)
+	if err := checkKubeconfig(s.kubeconfig); err != nil {
+		return err
 	}
 	u, err := url.Parse(s.cloudURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -88,6 +85,16 @@ func (s *settings) check() error {
 	}
 	if s.pollInterval <= 0 || s.maxRequeueDelay <= 0 || s.asyncTimeout <= 0 || s.creationGracePeriod < 0 {
 		return errors.New("durations must be positive")
+	}
+	return nil
+}
+
+func checkKubeconfig(path string) error {
+	if path == "" {
+		return errors.New("--kubeconfig is required")
+	}
+	if f, err := os.Stat(path); err != nil || f.IsDir() {
+		return fmt.Errorf("cannot read --kubeconfig %s: no such file", path)
 	}
 	return nil
 }
