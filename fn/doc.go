@@ -12,6 +12,7 @@
 //	ssa       what Crossplane's server-side apply leaves
 //	offline   what is known without a webhook, from the observed objects alone
 //	policies  the policies of the Input and of the cluster
+//	session   the session tag of AWS providers
 //	audit     the step of an Operation, where there is nothing to decide
 //	results   the bounds of what is reported
 //

@@ -19,6 +19,7 @@ import (
 	"github.com/kausality-io/function-kausality/fn/audit"
 	"github.com/kausality-io/function-kausality/fn/offline"
 	"github.com/kausality-io/function-kausality/fn/policies"
+	"github.com/kausality-io/function-kausality/fn/session"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
@@ -92,8 +93,12 @@ func (f *Function) run(ctx context.Context, log logging.Logger, req *fnv1.RunFun
 		return rsp // without a kind nothing can be decided
 	}
 	cfg.claims = f.claims
+	aws := session.Of(cfg.session, xr)
+	req, notes := aws.Write(req, rsp)
 	r := newRun(cfg, f.now(), f.claims.TrustedIn(xr, f.now()), req, rsp)
+	r.notes = append(r.notes, notes...)
 	cfg.policies.Require(req, rsp, policies.PipelineOf(xr.Object, r.composite.State.CompositionRevision))
+	aws.Require(req, rsp)
 	r.grant(ctx)
 	r.decide(ctx)
 	r.settle()

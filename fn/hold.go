@@ -49,7 +49,7 @@ func (r *run) heldAnnotation(res *resource) string {
 		}
 		if res.operation == admission.Update {
 			changes := d.Changes[:min(len(d.Changes), v1alpha1.MaxHeldPaths)]
-			held.Paths, held.Difference, held.Causes = change.Paths(changes), results.Values(changes), edited(d)
+			held.Paths, held.Difference, held.Causes = change.Paths(changes), results.Values(changes), results.Edits(d.Causes)
 		}
 		return annotation.MustMarshal(held)
 	case res.desired != nil && r.earlier.reason != v1alpha1.ConditionReasonAllowed:
@@ -57,21 +57,6 @@ func (r *run) heldAnnotation(res *resource) string {
 		return ssa.AnnotationOf(res.desired.Object, v1alpha1.AnnotationKeyHeld)
 	}
 	return ""
-}
-
-// edited returns the causes of a change that reverts an edit by another user; nil for any other change. Authors are left out: they may be known
-// later, and the same change has the same value.
-func edited(d *admission.Decision) []v1alpha1.HopCause {
-	if !slices.ContainsFunc(d.Causes, func(c v1alpha1.HopCause) bool { return c.Kind == v1alpha1.CauseEdit }) {
-		return nil
-	}
-	causes := slices.Clone(d.Causes)
-	for i, c := range causes {
-		if c.Kind != v1alpha1.CauseEdit {
-			causes[i] = v1alpha1.HopCause{Kind: c.Kind, Name: c.Name}
-		}
-	}
-	return causes
 }
 
 // creations returns the creations that are held: by this step, and by earlier Kausality steps of the

@@ -37,6 +37,8 @@ type config struct {
 	claims *approval.Keys
 	// provenance are the ways in which the cause of a change is recorded.
 	provenance []v1alpha1.Provenance
+	// session is what the sessions of AWS identify; "" for none.
+	session input.AWSSessionPer
 }
 
 // configOf reads an Input, which may be nil. The error names the field that is invalid (KR-09-01).
@@ -75,6 +77,9 @@ func (c config) with(in *input.Input) config {
 	c.secrets = change.SecretFieldsOf(in.SecretPaths...)
 	if in.External != nil {
 		c.provenance = in.External.Provenance
+		if aws := in.External.AWS; aws != nil && aws.Session != nil {
+			c.session = aws.Session.Per
+		}
 	}
 	return c
 }

@@ -67,6 +67,10 @@ func Of(o *unstructured.Unstructured, role Role) (Ref, bool) {
 	return instanceOf(o)
 }
 
+// ClaimOf returns the Claim of a composite: the one in spec.claimRef, which Crossplane writes for the Claim that it binds. Users of a Claim cannot write
+// it; a user who may write composites can, and its labels as well. ok is false for a composite without a Claim.
+func ClaimOf(xr *unstructured.Unstructured) (Ref, bool) { return claimOf(xr, RoleComposite) }
+
 // claimOf returns the Claim of a composite, by its spec.claimRef.
 func claimOf(o *unstructured.Unstructured, role Role) (Ref, bool) {
 	if role != RoleComposite || modern(o) { // an XR with spec.crossplane has no Claim, its claimRef is its author's

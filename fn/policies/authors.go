@@ -59,7 +59,7 @@ func buildsOf(req *fnv1.RunFunctionRequest, c Cluster) Builds {
 	if o := single(req, RequirementComposition); o != nil {
 		out.composition = authorship.SourceOf(o)
 	}
-	items, _ := required(req, RequirementSources)
+	items, _ := Required(req, RequirementSources)
 	for _, item := range items {
 		o := &unstructured.Unstructured{Object: ssa.Object(item.GetResource())}
 		out.sources[o.GetName()] = authorship.SourceOf(o)
@@ -114,7 +114,7 @@ func functionsOf(revision map[string]any) (out []string) {
 // activeOf returns the active revisions that were fetched, by function.
 func activeOf(req *fnv1.RunFunctionRequest) map[string]active {
 	out := map[string]active{}
-	items, _ := required(req, RequirementFunctions)
+	items, _ := Required(req, RequirementFunctions)
 	for _, item := range items {
 		o := unstructured.Unstructured{Object: ssa.Object(item.GetResource())}
 		if spec := ssa.Child(o.Object, "spec"); ssa.Text(spec, "desiredState") == "Active" {

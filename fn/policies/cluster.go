@@ -115,7 +115,7 @@ func clusterOf(req *fnv1.RunFunctionRequest) (c Cluster, notes []string) {
 
 // single returns the first object under the name of a requirement; nil where there is no object.
 func single(req *fnv1.RunFunctionRequest, name string) *unstructured.Unstructured {
-	items, _ := required(req, name)
+	items, _ := Required(req, name)
 	if len(items) == 0 {
 		return nil
 	}
@@ -153,7 +153,7 @@ func namespacesOf(req *fnv1.RunFunctionRequest) []string {
 
 // unreadable returns why nothing that the cluster configures is read, and what to do; "" where it is. installed: there is something to read.
 func unreadable(req *fnv1.RunFunctionRequest) (why string, installed bool) {
-	items, looked := required(req, RequirementKausalityCRD)
+	items, looked := Required(req, RequirementKausalityCRD)
 	switch {
 	case !looked:
 		return "this Crossplane gives functions no required resources", false

@@ -22,7 +22,7 @@ func Fingerprint(req *fnv1.RunFunctionRequest, revision string) string {
 	}
 	revisions := activeOf(req)
 	parts := []string{"composition " + revision}
-	composition, _ := required(req, RequirementRevision)
+	composition, _ := Required(req, RequirementRevision)
 	for _, item := range composition {
 		for _, name := range functionsOf(ssa.Object(item.GetResource())) {
 			part := "function " + name + " "

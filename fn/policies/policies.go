@@ -148,7 +148,7 @@ func (f *InForce) configure(req *fnv1.RunFunctionRequest, now time.Time) {
 		}
 	}
 	var notes []string
-	if items, _ := required(req, RequirementRules); len(items) > 0 && !f.webhook {
+	if items, _ := Required(req, RequirementRules); len(items) > 0 && !f.webhook {
 		f.Notes = append(f.Notes, "ApprovalRules do not count without a webhook: nothing else knows who approved")
 	} else if len(items) > 0 {
 		f.rules, notes = fetch(approvalRules, req, allowance.CompileRule)

@@ -86,8 +86,8 @@ var (
 func (s Source) Require(req *fnv1.RunFunctionRequest, rsp *fnv1.RunFunctionResponse, p Pipeline) {
 	selectors := map[string]*fnv1.ResourceSelector{}
 	s.require(req, selectors)
-	upgrades, _ := required(req, RequirementUpgrades)
-	rules, _ := required(req, RequirementRules)
+	upgrades, _ := Required(req, RequirementUpgrades)
+	rules, _ := Required(req, RequirementRules)
 	if p.Revision != "" && len(s.Upgrades)+len(upgrades)+len(rules) > 0 {
 		selectors[RequirementRevision] = named("apiextensions.crossplane.io/v1", "CompositionRevision", p.Revision)
 		selectors[RequirementFunctions] = labelled("pkg.crossplane.io/v1", "FunctionRevision", nil)
@@ -120,7 +120,7 @@ func (s Source) require(req *fnv1.RunFunctionRequest, into map[string]*fnv1.Reso
 		into[f.requirement] = labelled(v1alpha1.GroupVersion.String(), f.kind, s.Labels)
 	}
 	into[RequirementRulesCRD] = named("apiextensions.k8s.io/v1", "CustomResourceDefinition", crdApprovalRules)
-	if crd, _ := required(req, RequirementRulesCRD); len(crd) > 0 {
+	if crd, _ := Required(req, RequirementRulesCRD); len(crd) > 0 {
 		into[RequirementRules] = labelled(v1alpha1.GroupVersion.String(), approvalRules.kind, nil)
 	}
 	into[RequirementKausalities] = labelled(v1alpha1.GroupVersion.String(), kausalities.kind, nil)
@@ -154,8 +154,8 @@ func labelled(apiVersion, kind string, labels map[string]string) *fnv1.ResourceS
 		Match: &fnv1.ResourceSelector_MatchLabels{MatchLabels: &fnv1.MatchLabels{Labels: labels}}}
 }
 
-// required returns the items under a name; found is false where Crossplane did not look.
-func required(req *fnv1.RunFunctionRequest, name string) (items []*fnv1.Resource, found bool) {
+// Required returns the items that Crossplane fetched under a name; found is false where it did not look.
+func Required(req *fnv1.RunFunctionRequest, name string) (items []*fnv1.Resource, found bool) {
 	r, ok := req.GetRequiredResources()[name]
 	if !ok {
 		r, ok = req.GetExtraResources()[name] //nolint:staticcheck // For Crossplane before 2.2.
@@ -168,7 +168,7 @@ func fetch[T, C any, P interface {
 	*T
 	metav1.Object
 }](f fetchable, req *fnv1.RunFunctionRequest, compile func(P) (C, []allowance.RuleError)) (out []C, notes []string) {
-	items, listed := required(req, f.requirement)
+	items, listed := Required(req, f.requirement)
 	if !listed {
 		return nil, []string{f.kinds + " of the cluster do not count: they were not fetched"}
 	}

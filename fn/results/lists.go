@@ -52,3 +52,18 @@ func Values(changes []change.Change) []v1alpha1.FieldDifference {
 	}
 	return out
 }
+
+// Edits returns the causes of a change that reverts an edit by another user; nil for any other change. Authors are left out: they may be known
+// later, and the same change has the same value. The causes are not modified.
+func Edits(of []v1alpha1.HopCause) []v1alpha1.HopCause {
+	if !slices.ContainsFunc(of, func(c v1alpha1.HopCause) bool { return c.Kind == v1alpha1.CauseEdit }) {
+		return nil
+	}
+	causes := slices.Clone(of)
+	for i, c := range causes {
+		if c.Kind != v1alpha1.CauseEdit {
+			causes[i] = v1alpha1.HopCause{Kind: c.Kind, Name: c.Name}
+		}
+	}
+	return causes
+}

@@ -160,7 +160,47 @@ type External struct {
 	// +listType=set
 	// +optional
 	Provenance []v1alpha1.Provenance `json:"provenance,omitempty"`
+
+	// AWS configures what the calls of AWS providers carry.
+	// +optional
+	AWS *AWS `json:"aws,omitempty"`
 }
+
+// AWS configures what the calls of AWS providers carry.
+type AWS struct {
+	// Session of these calls; by default it is neither changed nor checked.
+	// +optional
+	Session *AWSSession `json:"session,omitempty"`
+}
+
+// AWSSession configures the session tag kausality-origin, with which a provider
+// assumes the roles of a ProviderConfig.
+type AWSSession struct {
+	// Per is what the tag identifies: "XR", the composite, as in
+	// "XDatabase.example.org/shop/orders", or without the namespace for a
+	// cluster-scoped one; "Namespace", that of the composite, as in "shop"; or
+	// "Claim", the Claim in spec.claimRef of the composite, as in
+	// "Database.example.org/shop/orders". The function sets the tag, as a transitive
+	// one, in spec.assumeRoleChain of each ProviderConfig and ClusterProviderConfig of
+	// aws.m.upbound.io and aws.upbound.io that the Composition composes, and removes
+	// other values. A ProviderConfig that a composed resource of AWS refers to, and
+	// that the Composition does not compose, is shared: it is only checked, and a
+	// warning reports another value.
+	Per AWSSessionPer `json:"per"`
+}
+
+// AWSSessionPer is what the session tag identifies.
+// +kubebuilder:validation:Enum=XR;Namespace;Claim
+type AWSSessionPer string
+
+const (
+	// AWSSessionPerXR has a session for each composite.
+	AWSSessionPerXR AWSSessionPer = "XR"
+	// AWSSessionPerNamespace has a session for all composites of a Namespace.
+	AWSSessionPerNamespace AWSSessionPer = "Namespace"
+	// AWSSessionPerClaim has a session for each Claim.
+	AWSSessionPerClaim AWSSessionPer = "Claim"
+)
 
 // Gate in front of external resources.
 type Gate struct {

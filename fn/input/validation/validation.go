@@ -59,8 +59,19 @@ func Input(in *input.Input) field.ErrorList {
 		for i, p := range in.External.Provenance {
 			errs = append(errs, oneOf(field.NewPath("external", "provenance").Index(i), p, v1alpha1.ProvenanceAWSTags, v1alpha1.ProvenanceTerraformEnv)...)
 		}
+		if aws := in.External.AWS; aws != nil && aws.Session != nil {
+			errs = append(errs, validateSession(field.NewPath("external", "aws", "session"), aws.Session)...)
+		}
 	}
 	return errs
+}
+
+// validateSession requires what the session tag identifies: there is no default.
+func validateSession(at *field.Path, s *input.AWSSession) field.ErrorList {
+	if s.Per == "" {
+		return field.ErrorList{field.Required(at.Child("per"), "must be XR, Namespace or Claim")}
+	}
+	return oneOf(at.Child("per"), s.Per, input.AWSSessionPerXR, input.AWSSessionPerNamespace, input.AWSSessionPerClaim)
 }
 
 // Bounds of a deadline, as in the schema of Kausality policies.
