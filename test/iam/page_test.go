@@ -84,6 +84,7 @@ func TestPage(t *testing.T) {
 		{"no role of another account is assumed with the tag", "AssumeElsewhere", first(admin), Denied},
 
 		{"the first role assumes a later one", "LaterTagged", later(role), Allowed},
+		{"also if the inherited tag counted as one of the request", "LaterRequested", later(role), Allowed},
 		{"not without the tag", "LaterUntagged", later(role), Denied},
 		{"the trust policy alone does not allow it", "LaterUntagged", later(admin), NotAllowed},
 		{"the provider does not skip the first role", "LaterByProvider", later(admin), NotAllowed},
@@ -136,7 +137,7 @@ func TestEachStatementCounts(t *testing.T) {
 		"Transitive": {heading: firstTrust, condition: "ForAnyValue:StringEquals", request: "AssumeNotTransitive", trust: true},
 		"Later":      {heading: laterTrust, condition: "StringLike", request: "LaterUntagged", trust: true},
 		"Write":      {heading: boundary, statement: 1, condition: "StringNotLike", request: "WriteTagged"},
-		"Provider":   {heading: forgery, condition: "ArnNotEquals", request: "AssumeTagged", trust: true},
+		"Provider":   {heading: forgery, condition: "ArnNotLike", request: "AssumeTagged", trust: true},
 		"Forged":     {heading: forgery, condition: "Null", request: "AssumeByAdmin", trust: true},
 		"OtherTags":  {heading: forgery, statement: 1, condition: "Null", request: "TagRoleOther"},
 		"Platform":   {heading: forgery, statement: 2, condition: "ArnNotLike", request: "RemoveBoundaryByPlatform"},
