@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -94,4 +95,12 @@ func TestSessionShared(t *testing.T) {
 	assert.Equal(t, v1alpha1.ConditionReasonAllowed, reason)
 	assert.Contains(t, message, "ClusterProviderConfig.aws.m.upbound.io/default (it was not read)")
 	require.Contains(t, s.rsp.GetRequirements().GetExtraResources(), kind) //nolint:staticcheck // For Crossplane before 2.2.
+	tagged := asMap(s.live["a"].DeepCopy().Object)                         // any content, of which the chain counts
+	tagged["spec"] = map[string]any{"assumeRoleChain": []any{map[string]any{
+		"tags": []any{map[string]any{"key": "kausality-origin", "value": sessionOfTest}}, "transitiveTagKeys": []any{"kausality-origin"}}}}
+	s.required = map[string]*fnv1.Resources{kind: resources(tagged),
+		session.RequirementConfig + "ClusterProviderConfig.aws.m.upbound.io/default": resources(tagged)}
+	s.reconcile(want)
+	_, _, message = s.condition()
+	assert.NotContains(t, message, "ClusterProviderConfig")
 }
