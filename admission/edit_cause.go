@@ -7,7 +7,6 @@ import (
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/trace"
-	"github.com/kausality-io/function-kausality/admission/verb"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -44,7 +43,7 @@ func reachesNow(ed *editor) bool {
 func causeOf(ed *editor) carry.Cause {
 	c := carry.Cause{Provenance: external.ProvenanceOf(trace.Of(ed.after()), ed.Req.Namespace), Allowances: carry.AllowancesOf(ed.external)}
 	if d := ed.Options.Deadline; ed.gate != nil && d > 0 {
-		c.Verbs = verb.Of(ed.Req.Kind.GroupKind()).Names(ed.gate.Verbs)
+		c.Verbs = carry.Allowed(ed.Req.Kind.GroupKind(), *ed.gate)
 		c.Until = ed.gate.At.Add(gating.DeadlineOf(ed.Settings, gating.Defaults{Deadline: d}))
 	}
 	return c

@@ -37,7 +37,7 @@ func (ed *editor) setGate() {
 	if w.Opens {
 		w.Difference, w.Verbs = ed.Relevant, openedBy
 		if ed.governed() {
-			w.Verbs = ed.governedVerbs()
+			w.Verbs, w.Destroys = gating.VerbsOfRun(req.Kind.GroupKind(), ed.governedVerbs())
 		}
 	}
 	edits := w.Edits()

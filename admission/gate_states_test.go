@@ -331,12 +331,41 @@ func exploreProvider(found explored) {
 		gating.MoverProvider, ""}, "its finalizer goes")
 }
 
+// exploreRuns decides about open gates of Workspaces, whose run an approval lets destroy.
+func exploreRuns(t *testing.T, found explored) (asked int) {
+	t.Helper()
+	xr := parent.Sum(fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyApprovals,
+		`[{"kind":"Workspace","name":"*","relation":"External","verbs":["apply","destroy"],"mode":"once"}]`)), parent.RoleComposite)
+	for name, o := range product(storedMasks(), providerReports()) {
+		o.Object["apiVersion"], o.Object["kind"] = "tf.m.upbound.io/v1beta1", "Workspace"
+		if !strings.HasPrefix(name, "open U/") {
+			continue
+		}
+		mr := parent.Sum(o, parent.RoleManaged)
+		g := gating.Managed{MR: mr, Kind: newWorld().Kind(o.GroupVersionKind()), Mode: v1alpha1.ModeEnforce, Deadline: time.Hour, User: "gate", Now: fx.Noon}
+		g.Holders = []identity.Holder{{State: mr, Kind: g.Kind}, {State: xr, Kind: newWorld().Kind(xr.GroupVersionKind)}}
+		for _, g.By = range []gating.Mover{gating.MoverGate, gating.MoverFunction} {
+			asked++
+			d := g.Decide()
+			if statusOf(mr) == gating.StatusConfirming { // it closes: nothing is left to destroy
+				continue
+			}
+			if d.Action != gating.ActionOpen || !d.Gate.Destroys || slices.Contains(d.Policies, string(v1alpha1.VerbDelete)) {
+				t.Errorf("%s: %s %+v", name, d.Action, d.Gate)
+			}
+			found.note(taken{statusOf(mr), statusOf(decided(mr, d)), g.By, d.Gate.Reason}, name)
+		}
+	}
+	return asked
+}
+
 // The table holds exactly what the code does, in every situation there is.
 func TestGateTransitions(t *testing.T) {
 	found := explored{}
 	asked := exploreGate(t, found)
 	asked += exploreWebhook(t, found)
 	asked += exploreFunction(t, found)
+	asked += exploreRuns(t, found)
 	exploreProvider(found)
 	rows := map[taken]bool{}
 	for _, r := range gating.Transitions() {

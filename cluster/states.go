@@ -45,7 +45,7 @@ func (o *Object) GetObjectMeta() metav1.Object {
 
 // Blind is why external drift of an MR is unknown.
 func (o *Object) Blind() gating.UnknownDrift {
-	return gating.UnknownDriftOf(o.State, o.External.Comparable, o.External.Gone)
+	return gating.UnknownDriftOf(o.State, o.External)
 }
 
 // liveTimeout bounds a read past the cache.

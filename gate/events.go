@@ -82,7 +82,7 @@ func (c *Controller) count(o *cluster.Object, d gating.Decision) {
 func unknownAfter(o *cluster.Object, d gating.Decision) gating.UnknownDrift {
 	s := *o.State
 	s.ManagementPolicies = d.Policies
-	return gating.UnknownDriftOf(&s, o.External.Comparable, o.External.Gone)
+	return gating.UnknownDriftOf(&s, o.External)
 }
 
 // eventOf a transition of a managed resource. The reasons are a contract: users filter
@@ -116,12 +116,21 @@ func (c *Controller) eventOf(o *cluster.Object, d gating.Decision, deadline time
 	case d.Gate.Reason != v1alpha1.GateReasonApproved:
 		return normal("GateNarrowed", "The gate is open only for %v now (%s).", d.Gate.Verbs, d.Gate.Reason)
 	}
+	return opened(d, deadline)
+}
+
+// opened is the event of an opening by approval.
+func opened(d gating.Decision, deadline time.Duration) event {
+	destroys := ""
+	if d.Gate.Destroys {
+		destroys = " Its run may destroy what it manages, in part."
+	}
 	if d.Blind {
 		return normal("GateOpened", "The gate is open for %v, by approval, although the provider reports nothing that can be compared; it closes when "+
-			"the provider has confirmed that generation, at the latest in %s.", d.Gate.Verbs, deadline)
+			"the provider has confirmed that generation, at the latest in %s.%s", d.Gate.Verbs, deadline, destroys)
 	}
-	return normal("GateOpened", "The gate is open for %v, by approval (difference %s); it closes when the provider has confirmed the change, at the latest in %s.",
-		d.Gate.Verbs, d.Gate.Digest, deadline)
+	return normal("GateOpened", "The gate is open for %v, by approval (difference %s); it closes when the provider has confirmed the change, "+
+		"at the latest in %s.%s", d.Gate.Verbs, d.Gate.Digest, deadline, destroys)
 }
 
 // announceForeign announces a transition of an external system's gate that was

@@ -141,7 +141,8 @@ func (c collector) tallies() map[string]*tally {
 		}
 		t := out[i.GVK.Kind]
 		if t == nil {
-			t = &tally{unknown: map[gating.UnknownDrift]int{gating.UnknownNothingComparable: 0, gating.UnknownGoneUnseen: 0, gating.UnknownNotLooking: 0}}
+			t = &tally{unknown: map[gating.UnknownDrift]int{gating.UnknownNothingComparable: 0, gating.UnknownBeyondOutputs: 0,
+				gating.UnknownGoneUnseen: 0, gating.UnknownNotLooking: 0}}
 			out[i.GVK.Kind] = t
 		}
 		for _, o := range c.list(i.GVK) {

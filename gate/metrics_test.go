@@ -74,6 +74,7 @@ func TestCollector(t *testing.T) {
 	want := map[string]float64{
 		"external_drift Object": 1, "external_drift Terraform": 0,
 		"external_drift_unknown Object GoneUnseen": 0, "external_drift_unknown Object NotLooking": 0, "external_drift_unknown Object NothingComparable": 2,
+		"external_drift_unknown Object BeyondOutputs": 0, "external_drift_unknown Terraform BeyondOutputs": 0,
 		"external_drift_unknown Terraform GoneUnseen": 0, "external_drift_unknown Terraform NotLooking": 1, "external_drift_unknown Terraform NothingComparable": 0,
 		"gate_oldest_open_seconds Object": 60, "gate_oldest_open_seconds Terraform": 0,
 		"gates Object closed": 2, "gates Object open": 1, "gates Terraform closed": 1, "gates Terraform open": 0,

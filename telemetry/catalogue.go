@@ -73,6 +73,7 @@ var Catalogue = []Metric{
 		Help: "Objects behind a closed gate whose external resource differs from the desired state."},
 	{Name: "kausality_external_drift_unknown", Kind: Gauge, Labels: []string{"kind", "reason"}, By: byGate,
 		Help: "Objects behind a closed gate whose external drift is unknown: NothingComparable, " +
+			"BeyondOutputs if outputs or a checksum alone can be compared, " +
 			"GoneUnseen if a missing external resource would not be noticed, NotLooking if the external system is configured not to compare."},
 	{Name: "kausality_gate_oldest_open_seconds", Kind: Gauge, Labels: []string{"kind"}, By: byGate,
 		Help: "Age of the longest open gate, in seconds."},

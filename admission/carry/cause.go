@@ -127,12 +127,21 @@ func inputs(of []Entry, declared []string) (out []Entry) {
 	return out
 }
 
+// Allowed returns what a run may do while a gate is open, in the verbs of the system.
+func Allowed(gk schema.GroupKind, gate v1alpha1.Gate) []string {
+	verbs := gate.Verbs
+	if gate.Destroys {
+		verbs = append(slices.Clone(verbs), v1alpha1.VerbDelete)
+	}
+	return verb.Of(gk).Names(verbs)
+}
+
 // Open returns the field of a Workspace, by its spec.forProvider, with what its gate is open for, in place of what it had about that; changed: by a
 // change, whose allowances stay. The origin stays, and where it is not known nothing is added.
 func Open(gk schema.GroupKind, forProvider map[string]any, gate v1alpha1.Gate, deadline time.Duration, changed bool) (value any, err error) {
 	f := Of(gk, forProvider, nil)
 	taken := f.Taken(forProvider[f.Name])
-	c := Cause{Verbs: verb.Of(gk).Names(gate.Verbs), Until: gate.At.Add(deadline)}
+	c := Cause{Verbs: Allowed(gk, gate), Until: gate.At.Add(deadline)}
 	var out []Entry
 	for _, e := range taken {
 		switch e.Name {
@@ -162,7 +171,7 @@ func OpenedBy(o *unstructured.Unstructured, s settings.Settings, byDefault []v1a
 		return "", nil, nil
 	}
 	w := Write{Field: f, Object: o.Object, Old: o.Object, Records: true, Reached: true, Cause: Cause{
-		Provenance: external.ProvenanceOf(trace.Of(o.GetAnnotations()), o.GetNamespace()), Verbs: verb.Of(gk).Names(gate.Verbs), Until: gate.At.Add(deadline),
+		Provenance: external.ProvenanceOf(trace.Of(o.GetAnnotations()), o.GetNamespace()), Verbs: Allowed(gk, gate), Until: gate.At.Add(deadline),
 	}}
 	value, changed, warnings := w.Edit()
 	if !changed {

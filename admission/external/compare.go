@@ -31,8 +31,11 @@ func SyncedMessage(content map[string]any) string {
 }
 
 // Comparable reports whether anything can be compared: both sides have a field
-// in common. A Workspace of provider-terraform has none.
+// in common, or the provider reports what a Plan would change. A Workspace of provider-terraform has no field in common.
 func Comparable(content map[string]any) bool {
+	if _, ok := Plan(content); ok {
+		return true
+	}
 	want, a := at(content, "spec", "forProvider")
 	have, b := at(content, "status", "atProvider")
 	if !a || !b {
@@ -48,10 +51,14 @@ func Comparable(content map[string]any) bool {
 
 // Difference returns the difference between the external resource and its desired state: from the observed values
 // (Old, atProvider) to those that an approval would lead to (New, forProvider). Only fields that both have are
-// compared; a field that only one side has is a default, a reference or an output. Where nothing can be compared, the
+// compared; a field that only one side has is a default, a reference or an output. Where the provider reports what
+// a Plan would change, that is the difference (KR-08-66). Where nothing can be compared, the
 // fields of atProvider that are Shown are compared with those recorded when the gate had closed (KR-08-47). The
 // changes are sorted by path (KR-08-21).
 func Difference(content map[string]any) []change.Change {
+	if changes, ok := Plan(content); ok {
+		return changes
+	}
 	want, ok := at(content, "spec", "forProvider")
 	if !ok {
 		return nil

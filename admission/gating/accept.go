@@ -30,6 +30,8 @@ type Acceptance struct {
 	Create bool
 	// Verbs that the change opens the gate for; ignored on creation.
 	Verbs []v1alpha1.Verb
+	// Destroys as in Gate.
+	Destroys bool
 	// Paths that the change changes.
 	Paths []string
 	// Generation after the write.
@@ -61,9 +63,9 @@ func (a Acceptance) Transition() (next v1alpha1.Gate, pending []change.Change) {
 		next.Reason = v1alpha1.GateReasonCreated
 		return next, nil
 	}
-	next.Reason, next.Verbs, next.Paths = v1alpha1.GateReasonChanged, a.Verbs, a.Paths
+	next.Reason, next.Verbs, next.Paths, next.Destroys = v1alpha1.GateReasonChanged, a.Verbs, a.Paths, a.Destroys
 	if paths, verbs := awaiting(a.Gate); len(paths) > 0 { // what was accepted before is still to be carried out
-		next.Paths, next.Verbs = union(paths, a.Paths), union(verbs, a.Verbs)
+		next.Paths, next.Verbs, next.Destroys = union(paths, a.Paths), union(verbs, a.Verbs), a.Destroys || a.Gate.Destroys
 	}
 	open := a.Gate.State == v1alpha1.GateOpen
 	if a.Extends() {
@@ -113,7 +115,7 @@ func extend(gate, next v1alpha1.Gate) v1alpha1.Gate {
 		at := DeletionOpenedAt(gate) // a change does not prolong the opening for Delete
 		next.DeleteAt = &at
 	}
-	next.Verbs, next.Digest = union(gate.Verbs, next.Verbs), gate.Digest
+	next.Verbs, next.Digest, next.Destroys = union(gate.Verbs, next.Verbs), gate.Digest, next.Destroys || gate.Destroys
 	switch {
 	case len(gate.Paths) > 0:
 		next.Paths = union(gate.Paths, next.Paths)

@@ -66,7 +66,9 @@ func (g Managed) whileClosed(author []string, gate v1alpha1.Gate) Decision {
 		if why := g.stopped(verbs); why != "" {
 			return Decision{Drift: g.drift(diff), Why: why}
 		}
-		return g.open(author, gate, h, set, m, digest.ID(), verbs, change.Paths(diff))
+		d := g.open(author, gate, h, set, m, digest.ID(), verbs, change.Paths(diff))
+		d.Gate.Destroys = planDestroys(g.MR.GroupKind(), diff, m.Entry)
+		return d
 	}
 	why := "the external resource differs and no approval covers the difference"
 	votes, lacks := g.tally(verbs, digest)
@@ -86,7 +88,7 @@ func (g Managed) resume(author []string, gate v1alpha1.Gate, diff []change.Chang
 		return Decision{}, false
 	}
 	next := v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: verbs, Paths: paths, At: approval.Stamp(g.Now), Claim: g.unfinished(gate),
-		Reason: v1alpha1.GateReasonChanged, External: gate.External, Opened: gate.Opened}
+		Destroys: gate.Destroys, Reason: v1alpha1.GateReasonChanged, External: gate.External, Opened: gate.Opened}
 	return g.stored(ActionOpen, author, next), true
 }
 
@@ -217,7 +219,7 @@ func (g Managed) open(author []string, was v1alpha1.Gate, h identity.Holder, set
 		Claim: g.unfinished(was), Digest: id, Paths: paths, Reason: v1alpha1.GateReasonApproved,
 		External: RecordExternal(g.MR.Represents()), Opened: was.Opened}
 	if was.State == v1alpha1.GateOpen {
-		next.At, next.Verbs, next.Paths, next.Unproven = was.At, union(was.Verbs, verbs), was.Paths, was.Unproven
+		next.At, next.Verbs, next.Paths, next.Unproven, next.Destroys = was.At, union(was.Verbs, verbs), was.Paths, was.Unproven, was.Destroys
 	}
 	if slices.Contains(verbs, v1alpha1.VerbDelete) {
 		at := approval.Stamp(g.Now)
@@ -261,6 +263,7 @@ func (g Managed) deletion(author []string, gate v1alpha1.Gate) (Decision, bool) 
 	}
 	for _, h := range g.Holders {
 		set := h.Decisions(g.Now)
+		set.Approvals = slices.DeleteFunc(set.Approvals, func(e approval.Entry) bool { return ofRun(g.MR.GroupKind(), e) })
 		if d, ok := g.deletionOf(author, gate, h, set); ok {
 			return d, g.stopped([]v1alpha1.Verb{v1alpha1.VerbDelete}) == ""
 		}
@@ -338,7 +341,11 @@ func (g Managed) drift(diff []change.Change) *v1alpha1.DriftSpec {
 		Cause:             "an actor other than Crossplane changed the external resource behind " + identity.Describe(g.MR.Ref),
 		SuggestedApproval: owner.ApproveCommand(digest.ID()),
 	}
-	if moved := shownPaths(diff); moved != "" && !g.Gone {
+	switch moved := shownPaths(diff); {
+	case g.Gone:
+	case external.IsPlanned(diff[0].Path):
+		out.Cause = "the plan of " + identity.Describe(g.MR.Ref) + " has changes that no accepted change brought"
+	case moved != "":
 		out.Cause = "the external resource behind " + identity.Describe(g.MR.Ref) + " changed while its gate was closed: its provider reports another " + moved
 	}
 	if g.Inert && !g.Gone { // an approval would change nothing (KR-08-46)

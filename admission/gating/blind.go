@@ -15,7 +15,7 @@ import (
 // difference. Where nothing can be compared, there may be one nevertheless: an approval
 // opens the gate once (KR-08-52).
 func (g Managed) withoutDifference(author []string, gate v1alpha1.Gate) Decision {
-	if UnknownDriftOf(g.MR, g.Comparable, g.Gone) == UnknownNothingComparable {
+	if !g.Comparable && !g.Gone {
 		if d, ok := g.forgetOpened(author, gate); ok {
 			return d
 		}
@@ -26,14 +26,16 @@ func (g Managed) withoutDifference(author []string, gate v1alpha1.Gate) Decision
 	return g.record(author, gate)
 }
 
+// unknownDifference is one that nothing shows. It is not modified.
+var unknownDifference = []change.Change{{Path: external.Unknown, Verb: change.Mutate}}
+
 // openBlind opens the gate by an approval for what the provider may find to do. It waits
 // until the provider has observed the closed gate: what can be compared may show then.
 func (g Managed) openBlind(author []string, gate v1alpha1.Gate) (Decision, bool) {
 	if !g.observedClosed(gate) {
 		return Decision{}, false
 	}
-	unknown := []change.Change{{Path: external.Unknown, Verb: change.Mutate}}
-	digest := identity.DriftDigest(g.owner().State, g.MR, unknown)
+	digest := identity.DriftDigest(g.owner().State, g.MR, unknownDifference)
 	for _, h := range g.Holders {
 		set := h.Decisions(g.Now)
 		g.adoptPendingClaims(set.Claims, gate, digest.ID())
@@ -47,14 +49,14 @@ func (g Managed) openBlind(author []string, gate v1alpha1.Gate) (Decision, bool)
 				return Decision{Why: why}, true
 			}
 			d := g.open(author, gate, h, set, m, digest.ID(), verbs, nil)
-			d.Blind = true
+			d.Blind, d.Gate.Destroys = true, d.Gate.Destroys || destroys(g.MR.GroupKind(), m.Entry)
 			if m.Entry.Mode != v1alpha1.ApprovalOnce {
 				d.Gate.Opened = union(gate.Opened, []string{m.Entry.Content})
 			}
 			return d, true
 		}
 	}
-	return g.askedBlind(author, digest, unknown)
+	return g.askedBlind(author, digest, unknownDifference)
 }
 
 // askedBlind reports what an approval of the holders would open the gate for, had it the votes that ApprovalRules require: those are for a

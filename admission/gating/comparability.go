@@ -13,6 +13,9 @@ type UnknownDrift string
 const (
 	// UnknownNothingComparable: forProvider and atProvider have no field in common.
 	UnknownNothingComparable UnknownDrift = "NothingComparable"
+	// UnknownBeyondOutputs: as UnknownNothingComparable, and atProvider shows outputs or a checksum
+	// of the state, by which a part of the drift is known.
+	UnknownBeyondOutputs UnknownDrift = "BeyondOutputs"
 	// UnknownGoneUnseen: policies of Observe and LateInitialize alone, under which
 	// crossplane-runtime reports success for an external resource that does not exist.
 	UnknownGoneUnseen UnknownDrift = "GoneUnseen"
@@ -25,6 +28,8 @@ func (b UnknownDrift) Why() string {
 	switch b {
 	case UnknownNothingComparable:
 		return "the provider reports nothing that can be compared"
+	case UnknownBeyondOutputs:
+		return "the provider reports outputs or a checksum alone, which show a part of it"
 	case UnknownGoneUnseen:
 		return "with managementPolicies [Observe, LateInitialize] the provider does not report that the external resource is gone"
 	case UnknownNotLooking:
@@ -33,14 +38,15 @@ func (b UnknownDrift) Why() string {
 	return ""
 }
 
-// UnknownDriftOf returns why external drift of a managed resource is unknown. known, that
-// there is something to compare, and gone are as Comparable and Gone in Managed (KR-08-22).
-func UnknownDriftOf(mr *parent.State, known, gone bool) UnknownDrift {
+// UnknownDriftOf returns why external drift of a managed resource is unknown (KR-08-22).
+func UnknownDriftOf(mr *parent.State, seen Observed) UnknownDrift {
 	p := mr.ManagementPolicies
 	switch {
-	case gone:
+	case seen.Gone:
 		return ""
-	case !known:
+	case !seen.Comparable && len(seen.Shown) > 0:
+		return UnknownBeyondOutputs
+	case !seen.Comparable:
 		return UnknownNothingComparable
 	case mask.Same(p, []string{string(v1alpha1.VerbObserve), string(v1alpha1.VerbLateInitialize)}):
 		return UnknownGoneUnseen

@@ -5,7 +5,6 @@ import (
 
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
-	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/parent"
 )
 
@@ -18,8 +17,12 @@ func TestBlind(t *testing.T) {
 		want   UnknownDrift
 	}{
 		"Closed": {reason: "what exists can be compared, and a missing resource is reported"},
-		"Nothing": {reason: "a Workspace reports outputs alone",
+		"Nothing": {reason: "a Workspace without outputs",
 			mods: []fx.Mod{fx.Set(map[string]any{"outputs": map[string]any{}}, "status", "atProvider")}, want: UnknownNothingComparable},
+		"Outputs": {reason: "a Workspace reports outputs alone",
+			mods: []fx.Mod{fx.Set(map[string]any{"outputs": map[string]any{"size": "20"}}, "status", "atProvider")}, want: UnknownBeyondOutputs},
+		"Plan": {reason: "a Workspace reports what a plan would change",
+			mods: []fx.Mod{fx.Set(map[string]any{"outputs": map[string]any{"kausality_plan": map[string]any{"differs": false}}}, "status", "atProvider")}},
 		"Unreported":  {reason: "no status at all", mods: []fx.Mod{fx.Set(map[string]any{}, "status")}, want: UnknownNothingComparable},
 		"NothingGone": {reason: "that it is gone is known", mods: []fx.Mod{fx.Set(map[string]any{}, "status")}, gone: true},
 		"LateInit": {reason: "O,LI reports success for a missing resource", mods: []fx.Mod{fx.Policies(fx.LateInitialize, fx.Observe)},
@@ -29,7 +32,9 @@ func TestBlind(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			o := fx.With(fx.Instance(), tc.mods...)
-			got := UnknownDriftOf(parent.Sum(o, parent.RoleManaged), external.Comparable(o.Object), tc.gone)
+			seen := Observe(o, "")
+			seen.Gone = tc.gone
+			got := UnknownDriftOf(parent.Sum(o, parent.RoleManaged), seen)
 			if got != tc.want || (got == "") != (got.Why() == "") {
 				t.Errorf("%s: got %q, %q", tc.reason, got, got.Why())
 			}

@@ -41,6 +41,6 @@ func (g Managed) Expired(gate v1alpha1.Gate) bool {
 	if gate.State != v1alpha1.GateOpen {
 		return false
 	}
-	deletes, more := slices.Contains(gate.Verbs, v1alpha1.VerbDelete), len(without(gate.Verbs, v1alpha1.VerbDelete)) > 0
+	deletes, more := slices.Contains(gate.Verbs, v1alpha1.VerbDelete), len(notDelete(gate.Verbs)) > 0
 	return deletes && g.past(DeletionOpenedAt(gate)) || more && g.past(gate.At)
 }

@@ -40,6 +40,8 @@ type InWrite struct {
 	// Opens: the change may reach the external resource, by these Verbs.
 	Opens bool
 	Verbs []v1alpha1.Verb
+	// Destroys as in Gate.
+	Destroys bool
 	// ByController: a controller of the object or of its parent writes; it is read of an object that is being deleted. BySelf: the
 	// object's own controller writes. Expected: an intent explains the change.
 	ByController, BySelf, Expected bool
@@ -258,7 +260,7 @@ func (w *InWrite) retarget() Edits {
 // transition returns the gate after the allowed change, and warnings.
 func (w *InWrite) transition(gate v1alpha1.Gate) (next v1alpha1.Gate, warnings []string) {
 	a := Acceptance{
-		Gate: gate, Create: w.Old == nil, Verbs: w.Verbs, Paths: change.Paths(w.Changes),
+		Gate: gate, Create: w.Old == nil, Verbs: w.Verbs, Destroys: w.Destroys, Paths: change.Paths(w.Changes),
 		Generation: w.Generation, Time: w.Now, CarryPendingDrift: w.CarryPendingDrift,
 	}
 	switch {

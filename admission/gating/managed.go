@@ -235,6 +235,9 @@ func (g Managed) whileOpen(author []string, gate v1alpha1.Gate) Decision {
 		return g.whileOpenForDelete(author, gate)
 	}
 	why, left := g.unconfirmed(gate), g.left(gate.At)
+	if d, ok := g.letDestroy(author, gate); ok && why != "" {
+		return d
+	}
 	switch grace := min(g.creationGrace(gate), left); {
 	case why == "" && grace > 0:
 		return Decision{Why: "it has only just become Ready", Again: grace}
@@ -249,7 +252,7 @@ func (g Managed) whileOpen(author []string, gate v1alpha1.Gate) Decision {
 // whileOpenForDelete decides about a gate that is open for Delete. Delete has a deadline of its own, and
 // so has what else the gate is open for. The gate is closed separately for the one that ends first.
 func (g Managed) whileOpenForDelete(author []string, gate v1alpha1.Gate) Decision {
-	rest := without(gate.Verbs, v1alpha1.VerbDelete)
+	rest := notDelete(gate.Verbs)
 	confirmed := len(rest) == 0 || g.unconfirmed(gate) == ""
 	over := StillDestroys(g.MR) || g.past(DeletionOpenedAt(gate)) // it was approved, and is no longer wanted
 	left := g.left(DeletionOpenedAt(gate))

@@ -136,6 +136,10 @@ func gateOpenings() []Transition {
 			From: gateClosed, To: StatusOpen, By: by(MoverGate, MoverFunction), Reason: v1alpha1.GateReasonApproved,
 			When: "external drift is approved, or an approval matches where nothing can be compared, and there is no freeze or rejection",
 		},
+		{
+			From: from(StatusOpen), To: StatusOpen, By: by(MoverGate, MoverFunction), Reason: v1alpha1.GateReasonApproved,
+			When: "an approval lets the run of a Workspace destroy, too; the deadline stays",
+		},
 	}
 }
 

@@ -21,7 +21,7 @@ func (g Managed) windowClosed(author []string, gate v1alpha1.Gate) (Decision, bo
 		return Decision{}, false
 	}
 	if slices.Contains(verbs, v1alpha1.VerbDelete) {
-		if rest := without(gate.Verbs, v1alpha1.VerbDelete); len(rest) > 0 {
+		if rest := notDelete(gate.Verbs); len(rest) > 0 {
 			return g.withoutDelete(author, gate, rest, v1alpha1.GateReasonWindow), true
 		}
 	} else if g.begun(gate) {
@@ -43,8 +43,9 @@ func byApproval(gate v1alpha1.Gate) []v1alpha1.Verb {
 	return gate.Verbs
 }
 
-func without(verbs []v1alpha1.Verb, one v1alpha1.Verb) []v1alpha1.Verb {
-	return slices.DeleteFunc(slices.Clone(verbs), func(v v1alpha1.Verb) bool { return v == one })
+// notDelete returns verbs without Delete.
+func notDelete(verbs []v1alpha1.Verb) []v1alpha1.Verb {
+	return slices.DeleteFunc(slices.Clone(verbs), func(v v1alpha1.Verb) bool { return v == v1alpha1.VerbDelete })
 }
 
 // begun reports whether the provider may have begun what the gate was opened for: it has, unless it reports that it has not

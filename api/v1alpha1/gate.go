@@ -20,6 +20,9 @@ type Gate struct {
 	State GateState `json:"state"`
 	// Verbs that are (or, closed, were) let through.
 	Verbs []Verb `json:"verbs,omitempty"`
+	// Destroys: the run of a Workspace that it is (or, closed, was) open for may also destroy
+	// what it manages, in part. The deletion of the Workspace needs Delete in Verbs.
+	Destroys bool `json:"destroys,omitempty"`
 	// Generation of the managed resource that the transition brought about.
 	Generation int64 `json:"generation,omitempty"`
 	// At is when it was opened, RFC 3339 UTC; the deadline counts from here.

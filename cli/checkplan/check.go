@@ -47,11 +47,13 @@ type Options struct {
 type NotAllowedError struct {
 	// Refused of all Actions of the plan.
 	Refused, Actions int
+	// First of those that are refused, with the reason.
+	First string
 }
 
-// Error counts the actions.
+// Error counts the actions, and names the first.
 func (e *NotAllowedError) Error() string {
-	return fmt.Sprintf("%d of %d actions of the plan are not allowed", e.Refused, e.Actions)
+	return fmt.Sprintf("%d of %d actions of the plan are not allowed: %s", e.Refused, e.Actions, e.First)
 }
 
 // report is the JSON output.
@@ -95,10 +97,12 @@ func (o Options) judge(raw []byte, of allowed, out io.Writer) error {
 	}
 	r := report{Plan: plan, Actions: external.CheckPlan(plan.Actions, of.permissions), Note: of.note,
 		UnknownTargetKeys: external.UnknownKeys(of.permissions, external.PlanTargetKeys)}
-	refused := 0
+	refused, first := 0, ""
 	for _, v := range r.Actions {
 		if !v.Allowed {
-			refused++
+			if refused++; refused == 1 {
+				first = fmt.Sprintf("%s %s, %s", v.Operation, v.Address, v.Why)
+			}
 		}
 	}
 	r.Allowed = refused == 0
@@ -106,7 +110,7 @@ func (o Options) judge(raw []byte, of allowed, out io.Writer) error {
 		return errors.Join(ErrOutput, err)
 	}
 	if refused > 0 {
-		return &NotAllowedError{Refused: refused, Actions: len(r.Actions)}
+		return &NotAllowedError{Refused: refused, Actions: len(r.Actions), First: first}
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ type UsageError struct{ Text string }
 // Error returns the text.
 func (e *UsageError) Error() string { return e.Text }
 
-// RefusedError is the error for a plan that is not allowed, or cannot be read; nothing was applied.
+// RefusedError is the error for a plan that is not allowed, or cannot be read; nothing was applied. It has been printed.
 type RefusedError struct{ Err error }
 
 // Error returns the reason.
@@ -52,11 +52,19 @@ func (e Exec) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !c.applies() {
+	reports, err := e.reports()
+	switch {
+	case err != nil:
+		return err
+	case !c.applies() && reports == nil:
 		return e.run(ctx, e.Out, e.Command...)
+	case !c.applies():
+		return reports.run(ctx, c)
+	case reports != nil:
+		reports.forget() // what was planned before is no longer what a plan has
 	}
 	if _, err := inEnvironment(e.Getenv, time.Now()); err != nil { // before a plan takes its time
-		return &RefusedError{err}
+		return e.refuse(err)
 	}
 	plan, dir, err := e.planned(ctx, c)
 	if dir != "" {
@@ -67,16 +75,24 @@ func (e Exec) Run(ctx context.Context) error {
 	}
 	var raw bytes.Buffer
 	if err := e.run(ctx, &raw, c.with("show", "-json", "-no-color", plan)...); err != nil {
-		return &RefusedError{fmt.Errorf("cannot show the plan: %w", err)}
+		return e.refuse(fmt.Errorf("cannot show the plan: %w", err))
 	}
 	of, err := inEnvironment(e.Getenv, time.Now())
 	if err != nil {
-		return &RefusedError{err}
+		return e.refuse(err)
 	}
 	if err := (Options{Output: OutputText}).judge(raw.Bytes(), of, e.Err); err != nil {
-		return &RefusedError{err}
+		return e.refuse(err)
 	}
 	return e.run(ctx, e.Out, c.with("apply", append(c.forApply(), plan)...)...)
+}
+
+// refuse returns the error for a plan that is not applied. It is printed as the program would print it: a provider has that line in the
+// condition of its Workspace.
+func (e Exec) refuse(err error) error {
+	refused := &RefusedError{err}
+	fmt.Fprintf(e.Err, "\nError: %v\n", refused)
+	return refused
 }
 
 // planned returns the file of the plan to apply: the one that the command names, or a new one in a directory of its own. The directory is to be
@@ -112,7 +128,7 @@ type command struct {
 	// before are the program and the options before the subcommand.
 	before     []string
 	subcommand string
-	// args of the subcommand without the file of a plan, which is plan; "" for none.
+	// args of the subcommand; of one that applies without the file of a plan, which is plan; "" for none.
 	args []string
 	plan string
 }
@@ -132,6 +148,7 @@ func parse(line []string) (c command, err error) {
 	}
 	c.subcommand = line[i]
 	if !c.applies() {
+		c.args = line[i+1:]
 		return c, nil
 	}
 	if err := c.read(line[i+1:]); err != nil {

@@ -108,7 +108,7 @@ command line cannot be checked. All others are those of the program.`,
 			case errors.As(err, &usage):
 				return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 			case errors.As(err, &refused):
-				return codeError{exitRefused, err}
+				return codeError{exitRefused, nil}
 			case errors.As(err, &program) && program.ExitCode() > 0:
 				return codeError{program.ExitCode(), nil}
 			}

@@ -3,6 +3,7 @@ package terraform
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -94,7 +95,7 @@ output "origin" { value = var.kausality_origin }
 `
 }
 
-// TestExec: the wrapper applies exactly the plans that are allowed, and passes the exit codes of tofu on.
+// TestExec: the wrapper applies exactly the plans that are allowed, and passes the exit codes of tofu on (KR-08-63).
 func TestExec(t *testing.T) {
 	r := ofTofu(t)
 	apply := []string{"apply", "-no-color", "-auto-approve", "-input=false"}
@@ -118,7 +119,7 @@ func TestExec(t *testing.T) {
 			state: `"2"`},
 		{reason: "a replacement destroys", module: size("2", "b"), env: allowing("apply"), args: apply, code: 3,
 			want: []string{"refused -/+ replace terraform_data.size", "no allowance permits Delete (destroy)",
-				"1 of 2 actions of the plan are not allowed; nothing was applied"},
+				"1 of 2 actions of the plan are not allowed: replace terraform_data.size, no allowance permits Delete (destroy); nothing was applied"},
 			state: `= "a"`},
 		{reason: "with destroy it is", env: allowing("apply,destroy"), args: apply, want: []string{"allowed -/+ replace"}, state: `= "b"`},
 		{reason: "too late", module: size("3", "b"), env: append(allowing("apply"), "KAUSALITY_ALLOWED_UNTIL=2020-01-01T00:00:00Z"), args: apply, code: 3,
@@ -241,4 +242,43 @@ resource "terraform_data" "next" { input = terraform_data.slow.id }
 			require.NotContains(t, r.state(), "terraform_data.next", "applied after the end of the wrapper")
 		})
 	}
+}
+
+// TestReportedPlan: with KAUSALITY_PLANNING, what plan would change is in the outputs, without values, until it is applied (KR-08-67).
+func TestReportedPlan(t *testing.T) {
+	r := ofTofu(t)
+	planning := append(allowing("apply,destroy"), "KAUSALITY_PLANNING=true")
+	plan := []string{"plan", "-no-color", "-input=false", "-detailed-exitcode", "-lock=false"}
+	output := func() string {
+		t.Helper()
+		code, out := r.exec(planning, "output", "-json")
+		require.Zero(t, code, out)
+		var have struct {
+			Plan struct{ Value json.RawMessage } `json:"kausality_plan"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(out), &have), out)
+		return string(have.Plan.Value)
+	}
+	run := func(want int, env []string, args ...string) string {
+		t.Helper()
+		code, out := r.exec(env, args...)
+		require.Equal(t, want, code, out)
+		return out
+	}
+	r.module(size("1", "a") + `output "kausality_plan" { value = "all is well" }`)
+	run(0, planning, "init", "-no-color")
+	run(2, planning, plan...)
+	require.Empty(t, output(), "there is nothing yet")
+	run(0, planning, "apply", "-no-color", "-auto-approve", "-input=false")
+	require.Empty(t, output(), "the report has ended, and that of the module is left out")
+	run(0, planning, plan...)
+	require.JSONEq(t, `{"differs":false}`, output())
+	r.module(size("2", "b"))
+	run(2, planning, plan...)
+	require.JSONEq(t, `{"differs":true,"changes":{"output.kausality_plan":"update","terraform_data.size":"replace"}}`, output())
+	require.NotContains(t, run(0, allowing("apply"), "output", "-json"), "differs", "without the variable, the outputs are those of the module")
+	r.module(`resource "terraform_data" "size" { input = file("absent") }`)
+	run(1, planning, plan...)
+	require.Empty(t, output(), "a plan that fails reports nothing")
+	require.Contains(t, run(2, append(allowing("apply"), "KAUSALITY_PLANNING=perhaps"), plan...), `KAUSALITY_PLANNING is "perhaps"`)
 }
