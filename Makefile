@@ -188,6 +188,10 @@ more-planes: $(SUMMARY) $(GOTESTSUM) parts from-image ## Test against real contr
 conformance: ## Play the conformance scenarios
 	@$(MAKE) --no-print-directory integration PLANES=./conformance/...
 
+.PHONY: terraform
+terraform: $(SUMMARY) $(GOTESTSUM) ## Run the real OpenTofu under the gate, with Workspaces on the real Crossplane
+	@$(CAMPAIGN) --packages ./terraform/... -- -count 1 -timeout 15m
+
 .PHONY: e2e
 e2e: ## Play the story as a test, with the program that is in the image
 	@$(MAKE) --no-print-directory integration PLANES=./e2e/...

@@ -97,7 +97,7 @@ func All() []Part { return slices.Concat(pinned(), providers(), ours()) }
 
 // ForMore returns the parts that make test does not need. Tests of make test-more build them where they are missing.
 func ForMore() []string {
-	return []string{Tofu, ProviderKubernetes12, ProviderHTTP, CertManager, KubeAPIServerKausality}
+	return []string{ProviderKubernetes12, ProviderHTTP, CertManager, KubeAPIServerKausality}
 }
 
 // ours are the programs of this repository.
@@ -171,7 +171,7 @@ func pinned() []Part {
 	}, {
 		Name: Tofu, Dir: "test/parts/opentofu", Package: "github.com/opentofu/opentofu/cmd/tofu",
 		Module: "github.com/opentofu/opentofu",
-		Cold:   3 * time.Minute,
+		Cold:   90 * time.Second,
 	}, {
 		Name: Helm, Dir: "test/parts/helm", Package: "helm.sh/helm/v3/cmd/helm",
 		Module: "helm.sh/helm/v3", Ldflags: helmLdflags,

@@ -32,8 +32,8 @@ type TerraformOptions struct {
 	// Dir has the working directories.
 	Dir string
 
-	// PollInterval and MaxRequeueDelay as in Options.
-	PollInterval, MaxRequeueDelay time.Duration
+	// PollInterval, CreationGracePeriod and MaxRequeueDelay as in Options.
+	PollInterval, CreationGracePeriod, MaxRequeueDelay time.Duration
 
 	// Timeout of a reconcile.
 	Timeout time.Duration
@@ -53,6 +53,7 @@ func setupWorkspace[MG workspace.Managed](mgr ctrl.Manager, gvk schema.GroupVers
 		managed.WithTypedExternalConnector(&workspace.Connector[MG]{Kube: mgr.GetAPIReader(), Program: o.Program, Dir: o.Dir}),
 		managed.WithManagementPolicies(), // feature.EnableBetaManagementPolicies
 		managed.WithPollInterval(o.PollInterval),
+		managed.WithCreationGracePeriod(o.CreationGracePeriod),
 		managed.WithTimeout(o.Timeout),
 		managed.WithLogger(o.Log.WithValues("controller", name)),
 		managed.WithRecorder(event.NewAPIRecorder(mgr.GetEventRecorderFor(name)))) //nolint:staticcheck // crossplane-runtime takes no other recorder yet.

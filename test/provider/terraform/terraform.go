@@ -13,7 +13,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -111,9 +110,14 @@ func (p Program) Outputs(ctx context.Context) (map[string]Output, error) {
 	return out, nil
 }
 
-// Resources returns the addresses of what the state has.
+// Resources returns the addresses of what the state has. Other than backends, which have an empty state for each workspace, a working
+// directory has none before the first apply.
 func (p Program) Resources(ctx context.Context) ([]string, error) {
 	out, err := p.run(ctx, "state", "list")
+	var failed *Error
+	if errors.As(err, &failed) && strings.Contains(failed.Summary, "No state file was found") {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -122,22 +126,23 @@ func (p Program) Resources(ctx context.Context) ([]string, error) {
 
 // Checksum of the working directory, without what init downloads.
 func (p Program) Checksum() (string, error) {
-	sum := md5.New() //nolint:gosec // See above.
-	err := filepath.WalkDir(p.Dir, func(path string, d fs.DirEntry, err error) error {
+	root, err := os.OpenRoot(p.Dir)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close() //nolint:errcheck // Nothing is written.
+	sum := md5.New()   //nolint:gosec // See above.
+	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		name, err := filepath.Rel(p.Dir, path)
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && (name == ".git" || name == filepath.Join(".terraform", "providers")) {
-			return filepath.SkipDir
+		if d.IsDir() && (name == ".git" || name == ".terraform/providers") {
+			return fs.SkipDir
 		}
 		if !d.Type().IsRegular() {
 			return nil
 		}
-		content, err := os.ReadFile(path)
+		content, err := root.ReadFile(name)
 		if err == nil {
 			_, err = fmt.Fprintf(sum, "%s %x\n", name, md5.Sum(content)) //nolint:gosec // See above.
 		}

@@ -23,6 +23,7 @@ func terraformCommand(stderr io.Writer) command {
 			fs.StringVar(&o.Program, "program", "", "terraform, tofu, or a program in their place; required")
 			fs.StringVar(&o.Dir, "dir", "", "directory of the working directories; required")
 			fs.DurationVar(&o.PollInterval, "poll-interval", 10*time.Minute, "how often a Workspace is observed that nothing happens to")
+			fs.DurationVar(&o.CreationGracePeriod, "creation-grace-period", 30*time.Second, "how long a Workspace just created may seem not to exist")
 			fs.DurationVar(&o.MaxRequeueDelay, "max-requeue-delay", time.Minute, "longest pause between attempts that fail or wait")
 			fs.DurationVar(&o.Timeout, "timeout", 20*time.Minute, "how long a reconcile may take")
 			fs.BoolVar(&s.debug, "debug", false, "log what the reconciler does")
