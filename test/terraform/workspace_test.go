@@ -2,6 +2,7 @@ package terraform
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -38,23 +41,18 @@ func (p *player) play(steps ...step) {
 // KR-08-63).
 func TestWorkspaces(t *testing.T) {
 	start(t, false).play(step{"Created", (*player).created}, step{"Changed", (*player).changed}, step{"RevisionHeld", (*player).revision},
-		step{"BehindOurBack", (*player).behind}, step{"Destroyed", (*player).destroyed})
+		step{"BehindOurBack", (*player).behind})
 }
 
 // TestWorkspacesWithPlans: its external drift is what its plan has (KR-08-66, KR-08-67), and what goes wrong.
 func TestWorkspacesWithPlans(t *testing.T) {
 	start(t, true).play(step{"Created", (*player).created}, step{"Changed", (*player).changed}, step{"RevisionHeld", (*player).revision},
 		step{"BehindOurBack", (*player).behind}, step{"HalfWay", (*player).halfWay}, step{"StateLost", (*player).stateLost},
-		step{"Replaced", (*player).replaced}, step{"Destroyed", (*player).destroyed})
+		step{"Replaced", (*player).replaced}, step{"Destroyed", (*player).destroyed}, step{"Direct", (*player).direct})
 }
 
 func (p *player) created() {
-	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": archive.Group + "/" + archive.Version, "kind": archive.Kind,
-		"metadata": map[string]any{"name": "invoices"}, "spec": map[string]any{"size": "20", "owner": "books", "region": "us"}}}
-	wait.For(p, "to create the XArchive", wait.Patience, func(ctx context.Context) error {
-		_, err := p.hans.Resource(archive.Resource()).Namespace(namespace).Create(ctx, o, metav1.CreateOptions{FieldManager: "kubectl"})
-		return err
-	})
+	require.NoError(p, p.e.CreateArchive(p.Context(), "invoices"))
 	mr := p.closed("20")
 	require.Equal(p, []string{applies(1)}, p.changes())
 	require.Contains(p, p.state(mr.GetUID()), `size  = "20"`)
@@ -77,7 +75,7 @@ func (p *player) changed() {
 func (p *player) settled() {
 	p.Helper()
 	wait.For(p, "the XArchive to settle", wait.Patience, func(ctx context.Context) error {
-		o, err := p.admin.Resource(archive.Resource()).Namespace(namespace).Get(ctx, "invoices", metav1.GetOptions{})
+		o, err := p.admin.Resource(story.Archive.Resource()).Namespace(namespace).Get(ctx, "invoices", metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -95,24 +93,24 @@ func (p *player) settled() {
 func (p *player) revision() {
 	p.settled()
 	n := len(p.changes())
-	require.NoError(p, p.e.Apply(p.Context(), composition("gold")))
-	p.drift(v1alpha1.RelationControllerChild)
+	require.NoError(p, p.e.ComposeArchive(p.Context(), "gold"))
+	p.drift(v1alpha1.RelationControllerChild, "spec.forProvider.module")
+	wait.Pause(p, 1500*time.Millisecond) // a plan and more
 	mr := p.closed("30")
 	require.Empty(p, p.changes()[n:])
 	require.Contains(p, p.state(mr.GetUID()), "bronze")
-	require.NoError(p, p.e.Apply(p.Context(), composition("bronze")))
+	require.NoError(p, p.e.ComposeArchive(p.Context(), "bronze"))
 }
 
 func (p *player) behind() {
 	mr := p.closed("30")
 	n := len(p.changes())
 	p.run(mr.GetUID(), "apply", "-auto-approve", "-input=false", "-var=size=99", "-var=owner=books", "-var=region=us")
-	d := p.drift(v1alpha1.RelationExternal)
 	shows := "status.atProvider.outputs.size Mutate"
 	if p.planning {
 		shows = `plan[terraform_data.third] Mutate "unchanged" "update"`
 	}
-	require.Contains(p, fmt.Sprint(d.Spec.Difference), shows)
+	p.drift(v1alpha1.RelationExternal, shows)
 	p.set("owner", "sales")
 	wait.For(p, "the change to be held", wait.Patience, func(ctx context.Context) error {
 		mr, err := p.workspace(ctx)
@@ -136,7 +134,7 @@ func (p *player) behind() {
 func (p *player) halfWay() {
 	mr := p.closed("30")
 	n := len(p.changes())
-	quota := filepath.Join(p.dir, string(mr.GetUID()), "quota")
+	quota := filepath.Join(p.tf.Dir, string(mr.GetUID()), "quota")
 	require.NoError(p, os.WriteFile(quota, []byte("35"), 0o600))
 	run := p.set("size", "40")
 	p.refused("")
@@ -152,9 +150,8 @@ func (p *player) halfWay() {
 func (p *player) stateLost() {
 	mr := p.closed("40")
 	n := len(p.changes())
-	require.NoError(p, os.RemoveAll(filepath.Join(p.dir, string(mr.GetUID()), "terraform.tfstate.d")))
-	d := p.drift(v1alpha1.RelationExternal)
-	require.Equal(p, "exists", d.Spec.Difference[0].Path)
+	require.NoError(p, os.RemoveAll(filepath.Join(p.tf.Dir, string(mr.GetUID()), "terraform.tfstate.d")))
+	d := p.drift(v1alpha1.RelationExternal, "exists Mutate")
 	wait.Pause(p, 3*time.Second)
 	require.Empty(p, p.changes()[n:])
 	p.approve(d.Spec.ID)
@@ -194,15 +191,11 @@ func (p *player) refused(text string) {
 }
 
 func (p *player) deleteArchive() error {
-	return p.hans.Resource(archive.Resource()).Namespace(namespace).Delete(p.Context(), "invoices", metav1.DeleteOptions{})
+	return p.hans.Resource(story.Archive.Resource()).Namespace(namespace).Delete(p.Context(), "invoices", metav1.DeleteOptions{})
 }
 
 func (p *player) destroyed() {
-	size := "30"
-	if p.planning {
-		size = "40" // as it is after the steps before
-	}
-	mr := p.closed(size)
+	mr := p.closed("40")
 	n := len(p.changes())
 	require.ErrorContains(p, p.deleteArchive(), "ExternalDeletionNotAllowed")
 	name := "workspace.opentofu.m.upbound.io/" + mr.GetName()
@@ -211,11 +204,57 @@ func (p *player) destroyed() {
 	p.kausality("approve", name, "--any", "--external=destroy", "-n", namespace)
 	wait.For(p, "the deletion to be allowed", wait.Patience, func(context.Context) error { return p.deleteArchive() })
 	wait.For(p, "the Workspace to be gone", wait.Patience, func(ctx context.Context) error {
-		o, err := p.admin.Resource(workspaces).Namespace(namespace).Get(ctx, mr.GetName(), metav1.GetOptions{})
+		o, err := p.admin.Resource(story.Workspaces).Namespace(namespace).Get(ctx, mr.GetName(), metav1.GetOptions{})
 		if kerrors.IsNotFound(err) {
 			return nil
 		}
 		return fmt.Errorf("it exists: %v %w", o, err)
 	})
 	require.Regexp(p, "^destroy allowed=destroy ", strings.Join(p.changes()[n:], "\n"))
+}
+
+// direct: a user's own Workspace of provider-terraform, without a namespace: its author's variables stay as they are.
+func (p *player) direct() {
+	workspaces := schema.GroupVersionResource{Group: "tf.upbound.io", Version: "v1beta1", Resource: "workspaces"}
+	require.NoError(p, p.e.Apply(p.Context(), []byte("{apiVersion: v1, kind: Secret, metadata: {name: net, namespace: default}, stringData: {zone: eu-1}}")))
+	module := func(size string) string {
+		return `variable "zone" { type = string }
+variable "kausality_initiator" { type = string }
+resource "terraform_data" "net" { input = "` + size + `" }
+output "net" { value = "${terraform_data.net.output} in ${var.zone} for ${var.kausality_initiator}" }`
+	}
+	mine := map[string]any{"name": "TF_VAR_zone", "secretKeyRef": map[string]any{"name": "net", "namespace": "default", "key": "zone"}}
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": workspaces.GroupVersion().String(), "kind": "Workspace",
+		"metadata": map[string]any{"name": "net"}, "spec": map[string]any{"forProvider": map[string]any{"source": "Inline",
+			"module": module("small"), "env": []any{mine}}}}}
+	o, err := p.hans.Resource(workspaces).Create(p.Context(), o, metav1.CreateOptions{FieldManager: "kubectl"})
+	require.NoError(p, err)
+	for _, size := range []string{"small", "large"} {
+		n := len(p.changes())
+		if size == "large" {
+			patch, err := json.Marshal(map[string]any{"spec": map[string]any{"forProvider": map[string]any{"module": module(size)}}})
+			require.NoError(p, err)
+			o, err = p.hans.Resource(workspaces).Patch(p.Context(), "net", types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl"})
+			require.NoError(p, err)
+		}
+		origin := fmt.Sprintf("origin=Workspace.tf.upbound.io/net@%d", o.GetGeneration())
+		wait.For(p, size+" to be applied, and the gate to be closed", wait.Patience, func(ctx context.Context) (err error) {
+			if o, err = p.admin.Resource(workspaces).Get(ctx, "net", metav1.GetOptions{}); err != nil {
+				return err
+			}
+			got, _, _ := unstructured.NestedString(o.Object, "status", "atProvider", "outputs", "net")
+			gate := mask.ParseGate(o.GetAnnotations())
+			if got != size+" in eu-1 for "+story.Hans || gate.State != v1alpha1.GateClosed {
+				return fmt.Errorf("the gate is %+v, the output %q, the status %v", gate, got, o.Object["status"])
+			}
+			return nil
+		})
+		if size == "large" {
+			require.Len(p, p.changes()[n:], 1)
+			require.Contains(p, p.changes()[n], origin)
+		}
+		env, _, err := unstructured.NestedSlice(o.Object, "spec", "forProvider", "env")
+		require.NoError(p, err)
+		require.Equal(p, mine, env[0])
+	}
 }

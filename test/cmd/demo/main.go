@@ -41,7 +41,7 @@ func run(ctx context.Context, keep, stop, kro bool, dir string) error {
 	if stop {
 		return end(ctx, dir)
 	}
-	needed := story.Parts()
+	needed := append(story.Parts(), parts.Tofu)
 	if kro {
 		needed = graphs.Parts()
 	}

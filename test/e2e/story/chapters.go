@@ -23,6 +23,7 @@ var Chapters = []Chapter{
 	{"Two users must approve the next revision, and a Rollout lets it through", rolledOut},
 	{"alice approves the next one by a click in Slack", clicked},
 	{"Freeze: not even hans's own change gets through", frozen},
+	{"OpenTofu runs for exactly what hans requested", ran},
 	{"Deleting the database would orphan it", deleted},
 	{"Deleting the XR, and all that is below it", gone},
 }

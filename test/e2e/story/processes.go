@@ -140,7 +140,8 @@ func (e *Env) startFunctions(ctx context.Context) error {
 }
 
 // resources that the story guards.
-var resources = []string{"*.example.org", "*.cloud.example.org", "objects.kubernetes.m.crossplane.io", "*.example.com", "*.rds.aws.crossplane.io"}
+var resources = []string{"*.example.org", "*.cloud.example.org", "objects.kubernetes.m.crossplane.io", "*.example.com", "*.rds.aws.crossplane.io",
+	"*.opentofu.m.upbound.io", "*.tf.upbound.io"}
 
 // startKausality installs the manifests as a user does and runs the webhook and the
 // gate under their own ServiceAccounts. Without webhook only what the
