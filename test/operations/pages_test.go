@@ -261,6 +261,7 @@ var pages = []followed{
 		{command: "kausality manifests --resources='terraforms.infra.contrib.fluxcd.io,applications.argoproj.io,…'",
 			with: []string{",…'", "' --webhook-url=https://127.0.0.1:9443 --ca-file=ca.crt"}, prints: "applications"},
 		{command: "kubectl kausality approve workspace/orders --any --external=apply", before: workspace, prints: "Workspace default/orders", after: approved},
+		{command: "kubectl kausality approve workspace/orders --any --external=apply,destroy", prints: "Workspace default/orders", after: approvedRun},
 		{command: "terraform plan -out=tfplan && terraform show -json tfplan > plan.json", not: noTerraform},
 		{command: "kubectl get workspace orders -o yaml > orders.yaml"},
 		{command: "kausality terraform check-plan --plan=plan.json --annotations=orders.yaml", prepares: planned("create"),

@@ -126,9 +126,20 @@ func workspace(t *testing.T) {
 // approved: the Workspace has the approval that was typed.
 func approved(t *testing.T) {
 	t.Helper()
+	hasApproval(t, `"verbs":["apply"]`)
+}
+
+// approvedRun: and that of a run that may destroy.
+func approvedRun(t *testing.T) {
+	t.Helper()
+	hasApproval(t, `"verbs":["apply","destroy"]`)
+}
+
+func hasApproval(t *testing.T, verbs string) {
+	t.Helper()
 	o, err := the.admin.Resource(workspaces).Namespace("default").Get(t.Context(), "orders", metav1.GetOptions{})
 	require.NoError(t, err)
-	if a := o.GetAnnotations()[v1alpha1.AnnotationKeyApprovals]; !strings.Contains(a, `"verbs":["apply"]`) || !strings.Contains(a, `"relation":"External"`) {
+	if a := o.GetAnnotations()[v1alpha1.AnnotationKeyApprovals]; !strings.Contains(a, verbs) || !strings.Contains(a, `"relation":"External"`) {
 		t.Errorf("its approvals are %s", a)
 	}
 }
