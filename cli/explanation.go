@@ -233,7 +233,8 @@ func (v view) gate(top *node, g *inspect.Gate) {
 	}
 	n.addf("the provider may: %s; the author's policies: %s", listOf(g.Policies), listOf(g.Author))
 	if g.State == v1alpha1.GateOpen {
-		n.addf("open for %s since %s", listVerbs(g.Transition.Verbs), g.Transition.At.UTC().Format(time.RFC3339))
+		destroys := map[bool]string{true: "; its run may destroy what it manages, in part"}[g.Transition.Destroys]
+		n.addf("open for %s since %s%s", listVerbs(g.Transition.Verbs), g.Transition.At.UTC().Format(time.RFC3339), destroys)
 	}
 	switch {
 	case g.Next != "":

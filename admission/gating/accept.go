@@ -65,7 +65,7 @@ func (a Acceptance) Transition() (next v1alpha1.Gate, pending []change.Change) {
 	}
 	next.Reason, next.Verbs, next.Paths, next.Destroys = v1alpha1.GateReasonChanged, a.Verbs, a.Paths, a.Destroys
 	if paths, verbs := awaiting(a.Gate); len(paths) > 0 { // what was accepted before is still to be carried out
-		next.Paths, next.Verbs, next.Destroys = union(paths, a.Paths), union(verbs, a.Verbs), a.Destroys || a.Gate.Destroys
+		next.Paths, next.Verbs, next.Destroys = union(paths, a.Paths), union(verbs, a.Verbs), a.Destroys && a.Gate.Destroys
 	}
 	open := a.Gate.State == v1alpha1.GateOpen
 	if a.Extends() {
@@ -115,7 +115,8 @@ func extend(gate, next v1alpha1.Gate) v1alpha1.Gate {
 		at := DeletionOpenedAt(gate) // a change does not prolong the opening for Delete
 		next.DeleteAt = &at
 	}
-	next.Verbs, next.Digest, next.Destroys = union(gate.Verbs, next.Verbs), gate.Digest, next.Destroys || gate.Destroys
+	next.Verbs, next.Digest = union(gate.Verbs, next.Verbs), gate.Digest
+	next.Destroys = next.Destroys && (gate.Destroys || onlyDelete(gate)) // one run carries out both changes
 	switch {
 	case len(gate.Paths) > 0:
 		next.Paths = union(gate.Paths, next.Paths)

@@ -95,3 +95,32 @@ func TestRunDestroys(t *testing.T) {
 		})
 	}
 }
+
+// A change that joins another one before its run is carried out may destroy only where both may (KR-08-68).
+func TestJoinedRun(t *testing.T) {
+	for _, was := range []v1alpha1.Gate{
+		{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{v1alpha1.VerbUpdate}},
+		{State: v1alpha1.GateClosed, Reason: v1alpha1.GateReasonPending, Verbs: []v1alpha1.Verb{v1alpha1.VerbUpdate}, Paths: []string{"spec.forProvider.module"}},
+	} {
+		for _, before := range []bool{false, true} {
+			for _, joins := range []bool{false, true} {
+				was.Destroys = before
+				a := Acceptance{Gate: was, Verbs: []v1alpha1.Verb{v1alpha1.VerbUpdate}, Destroys: joins, Paths: []string{"spec.forProvider.vars"}, Time: fx.Noon}
+				next, pending := a.Transition()
+				require.Empty(t, pending)
+				require.Equal(t, v1alpha1.GateOpen, next.State)
+				require.Equal(t, before && joins, next.Destroys, "%s, before %t, joins %t", was.State, before, joins)
+			}
+		}
+	}
+	alone := Acceptance{Gate: v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: v1alpha1.GateReasonConfirmed, Destroys: false}, Destroys: true, Time: fx.Noon}
+	next, _ := alone.Transition()
+	require.True(t, next.Destroys)
+	alone.Gate.Destroys, alone.Destroys = true, false
+	next, _ = alone.Transition()
+	require.False(t, next.Destroys, "what an earlier run was allowed is over")
+	deleting := Acceptance{Gate: v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{v1alpha1.VerbDelete}}, Destroys: true,
+		Verbs: []v1alpha1.Verb{v1alpha1.VerbUpdate}, Time: fx.Noon}
+	next, _ = deleting.Transition()
+	require.True(t, next.Destroys, "an opening for its deletion is of no run")
+}

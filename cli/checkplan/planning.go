@@ -144,11 +144,24 @@ func (r *reports) record(report external.RunPlan) error {
 	if err := os.MkdirAll(filepath.Dir(r.file), 0o700); err != nil {
 		return err
 	}
+	if err := r.private(); err != nil {
+		return err
+	}
 	temporary := r.file + "." + strconv.Itoa(os.Getpid())
 	if err := os.WriteFile(temporary, raw, 0o600); err != nil {
 		return err
 	}
 	return os.Rename(temporary, r.file)
+}
+
+// private returns an error where others may write the reports.
+func (r *reports) private() error {
+	dir := filepath.Dir(r.file)
+	info, err := os.Lstat(dir)
+	if err == nil && (!info.IsDir() || info.Mode().Perm()&0o077 != 0) {
+		err = fmt.Errorf("%s is no directory of this user alone", dir)
+	}
+	return err
 }
 
 // forget the report: what a plan would change is not known.
@@ -172,7 +185,7 @@ func (r *reports) output(ctx context.Context, c command) error {
 	}
 	delete(outputs, external.PlanOutput)
 	report, err := os.ReadFile(r.file)
-	if err == nil && json.Valid(report) && (len(outputs) > 0 || r.manages(ctx, c)) {
+	if err == nil && r.private() == nil && json.Valid(report) && (len(outputs) > 0 || r.manages(ctx, c)) {
 		outputs[external.PlanOutput] = fmt.Appendf(nil, `{"sensitive":false,"type":%s,"value":%s}`, planType, report)
 	}
 	text, err := json.MarshalIndent(outputs, "", "  ")
