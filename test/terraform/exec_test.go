@@ -97,6 +97,7 @@ output "origin" { value = var.kausality_origin }
 
 // TestExec: the wrapper applies exactly the plans that are allowed, and passes the exit codes of tofu on (KR-08-63).
 func TestExec(t *testing.T) {
+	t.Parallel()
 	r := ofTofu(t)
 	apply := []string{"apply", "-no-color", "-auto-approve", "-input=false"}
 	for _, step := range []struct {
@@ -176,6 +177,7 @@ func contains(t *testing.T, text, part, reason string) {
 
 // TestCheckPlanStep: the same as a step of a pipeline, without flags.
 func TestCheckPlanStep(t *testing.T) {
+	t.Parallel()
 	r := ofTofu(t)
 	r.module(size("1", "a"))
 	for _, args := range [][]string{{"init", "-no-color"}, {"plan", "-out=tfplan"}} {
@@ -246,6 +248,7 @@ resource "terraform_data" "next" { input = terraform_data.slow.id }
 
 // TestReportedPlan: with KAUSALITY_PLANNING, what plan would change is in the outputs, without values, until it is applied (KR-08-67).
 func TestReportedPlan(t *testing.T) {
+	t.Parallel()
 	r := ofTofu(t)
 	planning := append(allowing("apply,destroy"), "KAUSALITY_PLANNING=true")
 	plan := []string{"plan", "-no-color", "-input=false", "-detailed-exitcode", "-lock=false"}

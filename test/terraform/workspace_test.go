@@ -40,6 +40,7 @@ func (p *player) play(steps ...step) {
 // TestWorkspaces plays the life of a Workspace on the real Crossplane with the real OpenTofu: its external drift is what its outputs show (KR-08-62,
 // KR-08-63).
 func TestWorkspaces(t *testing.T) {
+	t.Parallel()
 	start(t, false).play(step{"Created", (*player).created}, step{"Changed", (*player).changed}, step{"RevisionHeld", (*player).revision},
 		step{"BehindOurBack", (*player).behind})
 }
