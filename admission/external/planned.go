@@ -53,16 +53,18 @@ func Plan(content map[string]any) (changes []change.Change, ok bool) {
 // IsPlanned reports whether a path is one of what a plan would change.
 func IsPlanned(path string) bool { return change.Under(path, planned) }
 
-// PlanDestroys reports whether a difference is that of a plan which destroys something, or leaves it behind.
+// PlanDestroys reports whether a difference is that of a plan which destroys something, or leaves it behind, and lists all of its changes: who
+// approves it by its id has seen them.
 func PlanDestroys(difference []change.Change) bool {
-	return slices.ContainsFunc(difference, func(c change.Change) bool {
-		if !IsPlanned(c.Path) {
+	destroys := false
+	for _, c := range difference {
+		if !IsPlanned(c.Path) || c.Path == plannedMore {
 			return false
 		}
 		switch text, _ := c.New.(string); Operation(text) {
-		case OperationNone, OperationRead, OperationCreate, OperationUpdate, OperationImport, OperationMove:
-			return false
+		case OperationDelete, OperationReplace, OperationForget:
+			destroys = true
 		}
-		return true // also what is not listed
-	})
+	}
+	return destroys
 }

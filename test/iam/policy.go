@@ -160,7 +160,7 @@ func (r *Request) any(patterns []string, text string, fold bool) (bool, error) {
 
 var variable = regexp.MustCompile(`\$\{[^}]*\}`)
 
-// like reports whether a pattern with * and ? matches a text. A variable stands for its value, in which neither is a wildcard; a pattern with a variable
+// like reports whether a pattern with * and ? matches a text. A variable is replaced by its value, in which neither is a wildcard; a pattern with a variable
 // that has no value matches nothing.
 func (r *Request) like(pattern, text string) (bool, error) {
 	expression, rest := "(?s)^", pattern
