@@ -119,7 +119,8 @@ func TestDeleteForeignVotes(t *testing.T) {
 	}
 }
 
-// What the message suggests lets exactly this deletion pass, once.
+// What the message suggests lets exactly this deletion pass, once. An attempt that was not stored is tried again, whatever was written to the
+// object meanwhile (KR-05-36).
 func TestDeleteForeignSuggested(t *testing.T) {
 	for _, o := range []*unstructured.Unstructured{destroying(), application("resources-finalizer.argocd.argoproj.io")} {
 		refusal := decide(t, setting{}.world(), enforced(), by(byCrossplane(Delete, o), fx.Alice, ""))
@@ -131,6 +132,10 @@ func TestDeleteForeignSuggested(t *testing.T) {
 		d := decide(t, setting{}.world(), enforced(), by(byCrossplane(Delete, o), fx.Alice, ""))
 		if !d.Allowed || d.Claim == nil {
 			t.Errorf("%s: %+v", o.GetKind(), d)
+		}
+		tried := fx.With(o, fx.Annotate(v1alpha1.AnnotationKeyClaims, d.Claim.Value), fx.Set(o.GetGeneration()+1, "metadata", "generation"))
+		if again := decide(t, setting{}.world(), enforced(), by(byCrossplane(Delete, tried), fx.Alice, "")); !again.Allowed || again.Claim != nil {
+			t.Errorf("%s, tried again: %+v", o.GetKind(), again)
 		}
 		fx.Annotate(v1alpha1.AnnotationKeyClaims, strings.Replace(d.Claim.Value, `"pending"`, `"used"`, 1))(o)
 		if again := decide(t, setting{}.world(), enforced(), by(byCrossplane(Delete, o), fx.Alice, "")); again.Allowed {

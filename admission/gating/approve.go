@@ -200,12 +200,17 @@ func (g Managed) use(id string) approval.Use {
 
 // adoptPendingClaims makes claims that were taken for this managed resource, and
 // whose opening was never stored, claims of the use with an id: the difference may
-// have changed meanwhile, and an unused claim is not lost.
+// have changed meanwhile, and an unused claim is not lost. A claim by a DELETE of the very same deletion is free to be
+// taken: the object is deleted once, and the API server refuses that DELETE where the gate was closed in the meantime.
 func (g Managed) adoptPendingClaims(claims approval.Claims, gate v1alpha1.Gate, id string) {
 	for i, c := range claims {
-		if c.State == v1alpha1.ClaimPending && c.Relation == v1alpha1.RelationExternal && c.Child != nil && c.Child.UID == g.MR.UID && !HasUse(gate, c.ID) {
+		switch {
+		case c.State != v1alpha1.ClaimPending, c.Child == nil, c.Child.UID != g.MR.UID, HasUse(gate, c.ID):
+		case c.Relation == v1alpha1.RelationExternal:
 			use := g.use(id)
 			claims[i].Child, claims[i].Digest, claims[i].User = &use.Child, id, g.User
+		case c.Digest == id:
+			claims[i].State = v1alpha1.ClaimOpen
 		}
 	}
 }

@@ -8,8 +8,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -106,6 +109,42 @@ func TestSpendUnrecorded(t *testing.T) {
 			}
 			if !maps.Equal(edits, want) {
 				t.Errorf("%s: the edits are %v", tc.reason, edits)
+			}
+		})
+	}
+}
+
+// A DELETE that the API server refused after it was decided about has claimed its approval, which the gate takes over for that
+// deletion and no other (KR-05-36).
+func TestDeletionTakesOverItsClaim(t *testing.T) {
+	mr := fx.With(fx.Instance(), fx.Synced, fx.Ready)
+	holder := parent.Sum(fx.Composite(), parent.RoleComposite)
+	digest := identity.DeletionDigest(holder, parent.Sum(mr, parent.RoleManaged)).ID()
+	approved := fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+digest, "once")
+	claimed := func(digest string, uid types.UID) fx.Mod {
+		content := approval.Parse(fx.With(fx.Composite(), approved).GetAnnotations()).Approvals[0].Content
+		return fx.Annotate(v1alpha1.AnnotationKeyClaims, approval.Claims{{Content: content, State: v1alpha1.ClaimPending, ID: "c1", User: "collector", Digest: digest,
+			At: metav1.NewTime(fx.Noon), Child: &v1alpha1.ClaimChild{APIVersion: "nop.crossplane.io/v1alpha1", Kind: "Instance", Name: "inst", UID: uid}}}.String())
+	}
+	for name, tc := range map[string]struct {
+		claim fx.Mod
+		opens bool
+	}{
+		"TheSame":         {claim: claimed(digest, mr.GetUID()), opens: true},
+		"OtherDifference": {claim: claimed("0123456789abcdef", mr.GetUID())},
+		"OtherObject":     {claim: claimed(digest, "another")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := decideGate(t, gatingOf(mr, fx.With(fx.Composite(), approved, tc.claim)))
+			if opens := d.Action == ActionOpen; opens != tc.opens {
+				t.Fatalf("got %s (%s)", d.Action, d.Why)
+			}
+			if !tc.opens {
+				return
+			}
+			claims := approval.ParseClaims(d.Claim.Value)
+			if len(claims) != 1 || claims[0].Relation != v1alpha1.RelationExternal || claims[0].ID == "c1" || !HasUse(d.Gate, claims[0].ID) {
+				t.Errorf("claims %s, the gate shows %s", d.Claim.Value, d.Gate.Claim)
 			}
 		})
 	}

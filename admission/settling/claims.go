@@ -22,23 +22,32 @@ type Child struct {
 // claim is released only if the child, or its absence, shows that the write was not stored (KR-05-36,
 // KR-13-21).
 func ClaimOutcome(c v1alpha1.Claim, found Child, now time.Time) v1alpha1.ClaimState {
-	child := found.State
-	if child != nil {
+	if child := found.State; child != nil {
 		if own := trace.Of(child.Annotations).Own(); own != nil && own.Approval != nil && own.Approval.Claim == c.ID {
 			return v1alpha1.ClaimUsed
 		}
 	}
-	if !Due(c, now) {
-		return ""
-	}
-	created := c.Child == nil || c.Child.UID == ""
 	switch {
-	case child == nil && created && c.Child != nil && (c.Child.Name != "" || found.Searched):
-		return v1alpha1.ClaimOpen // the CREATE never landed
-	case child != nil && !created && child.UID == c.Child.UID && identity.IsVersion(c.Child.Version, child):
-		return v1alpha1.ClaimOpen // nothing changed since
+	case !Due(c, now):
+		return ""
+	case neverLanded(c.Child, found):
+		return v1alpha1.ClaimOpen
 	}
 	return v1alpha1.ClaimUsed
+}
+
+// neverLanded reports whether the write of a claim is known not to be stored, by what was found of its child.
+func neverLanded(c *v1alpha1.ClaimChild, found Child) bool {
+	switch child := found.State; {
+	case c == nil, c.UID != "" && (child == nil || child.UID != c.UID):
+		return false
+	case c.UID == "": // a CREATE
+		return child == nil && (c.Name != "" || found.Searched)
+	case c.Version == "": // a DELETE
+		return !child.Deleting()
+	default:
+		return identity.IsVersion(c.Version, child)
+	}
 }
 
 // Due reports whether a claim is so old that its write is stored, if it ever is.

@@ -184,6 +184,8 @@ func TestClaimOutcome(t *testing.T) {
 	hop.Approval = &v1alpha1.HopApproval{Claim: "c1"}
 	used := parent.Sum(fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hop}.String())), parent.RoleManaged)
 	moved := parent.Sum(fx.With(fx.Instance(), fx.Set(int64(4), "metadata", "generation")), parent.RoleManaged)
+	deleting := parent.Sum(fx.With(fx.Instance(), fx.Set("2026-01-02T00:00:00Z", "metadata", "deletionTimestamp")), parent.RoleManaged)
+	another := parent.Sum(fx.With(fx.Instance(), fx.Set("another", "metadata", "uid")), parent.RoleManaged)
 	nameless := claim(time.Minute, "", "")
 	nameless.Child.Name = ""
 	young := claim(29*time.Second, "", "")
@@ -203,8 +205,12 @@ func TestClaimOutcome(t *testing.T) {
 			want: v1alpha1.ClaimOpen},
 		"Changed": {reason: "in doubt it stays used", claim: claim(time.Minute, "u", "g3"), child: moved,
 			want: v1alpha1.ClaimUsed},
-		"Deleted":      {reason: "a deletion that landed", claim: claim(time.Minute, "u", "g3"), want: v1alpha1.ClaimUsed},
-		"NeverCreated": {reason: "a CREATE that never landed", claim: claim(time.Minute, "", ""), want: v1alpha1.ClaimOpen},
+		"DeletionEarly":     {reason: "a deletion takes its time, too", claim: claim(29*time.Second, "u", ""), child: moved},
+		"NeverDeleted":      {reason: "it exists, in another version", claim: claim(30*time.Second, "u", ""), child: moved, want: v1alpha1.ClaimOpen},
+		"Deleting":          {reason: "the deletion landed, and a finalizer is left", claim: claim(time.Minute, "u", ""), child: deleting, want: v1alpha1.ClaimUsed},
+		"DeletedAndCreated": {reason: "another object has its name", claim: claim(time.Minute, "u", ""), child: another, want: v1alpha1.ClaimUsed},
+		"Deleted":           {reason: "a deletion that landed", claim: claim(time.Minute, "u", "g3"), want: v1alpha1.ClaimUsed},
+		"NeverCreated":      {reason: "a CREATE that never landed", claim: claim(time.Minute, "", ""), want: v1alpha1.ClaimOpen},
 		"CreatedByElse": {reason: "there is one, by whomever", claim: claim(time.Minute, "", ""), child: same,
 			want: v1alpha1.ClaimUsed},
 		"Nameless":         {reason: "a nameless CREATE cannot be looked up", claim: nameless, want: v1alpha1.ClaimUsed},

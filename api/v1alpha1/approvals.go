@@ -153,6 +153,6 @@ type ClaimChild struct {
 	Name       string    `json:"name,omitempty"`
 	UID        types.UID `json:"uid,omitempty"`
 	// Version is the generation, or the resourceVersion for kinds without one;
-	// empty on CREATE.
+	// empty on CREATE and DELETE.
 	Version string `json:"version,omitempty"`
 }

@@ -11,7 +11,10 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
 
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
@@ -127,12 +130,7 @@ func TestDeleteAfterOwner(t *testing.T) {
 	// An XR that is deleted without a review: its own webhook was down, or it was
 	// deleted with the gates in log mode.
 	s.annotate(databases, mr, v1alpha1.AnnotationKeyMode, "log")
-	wait.For(t, "the mask to be lifted", 30*time.Second, func(context.Context) error {
-		if a := s.mr(mr).GetAnnotations(); a[v1alpha1.AnnotationKeyManagementPolicies] != "" {
-			return fmt.Errorf("it remembers %s", a[v1alpha1.AnnotationKeyManagementPolicies])
-		}
-		return nil
-	})
+	s.awaitUnmasked(mr)
 	orphan := metav1.DeletePropagationOrphan
 	require.NoError(t, s.of(s.hans, xstores).Delete(t.Context(), "store", metav1.DeleteOptions{PropagationPolicy: &orphan}))
 	s.awaitGone(xstores, "store")
@@ -147,6 +145,87 @@ func TestDeleteAfterOwner(t *testing.T) {
 	if s.inCloud(mr) {
 		t.Error("the database is left behind")
 	}
+}
+
+// TestDeleteThatWasNotStored: an approved deletion passes its review, and a policy that is evaluated later refuses it. Then the mask
+// is installed, so that the object has another version. The approval is not lost: the gate opens by it, and the next attempt deletes
+// (KR-05-36).
+func TestDeleteThatWasNotStored(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t, "not-stored")
+	mr := s.lone("alone", 5)
+	s.awaitClosed(mr)
+	s.annotate(databases, mr, v1alpha1.AnnotationKeyMode, "log")
+	s.awaitUnmasked(mr)
+	s.keepAll()
+	s.annotate(databases, mr, v1alpha1.AnnotationKeyApprovals, `[{"kind":"Database","name":"*","relation":"External","verbs":["Delete"]}]`)
+	if err := s.of(s.hans, databases).Delete(t.Context(), mr, metav1.DeleteOptions{}); !kept(err) {
+		t.Fatalf("want the policy's refusal, got %v", err)
+	}
+	if claims := approval.ParseClaims(s.mr(mr).GetAnnotations()[v1alpha1.AnnotationKeyClaims]); len(claims) != 1 || claims[0].State != v1alpha1.ClaimPending {
+		t.Fatalf("the review claimed nothing: %+v", claims)
+	}
+	s.annotate(databases, mr, v1alpha1.AnnotationKeyMode, nil)
+	wait.For(t, "the gate to open for Delete", 25*time.Second, func(context.Context) error {
+		if g := gateOf(s.mr(mr)); g.State != v1alpha1.GateOpen {
+			return fmt.Errorf("gate %+v", g)
+		}
+		return nil
+	})
+	require.NoError(t, s.hans.Resource(bindings).Delete(t.Context(), s.ns, metav1.DeleteOptions{}))
+	wait.For(t, "the deletion to pass", 30*time.Second, func(ctx context.Context) error {
+		return s.of(s.hans, databases).Delete(ctx, mr, metav1.DeleteOptions{})
+	})
+	s.awaitGone(databases, mr)
+	if s.inCloud(mr) {
+		t.Error("the database is left behind")
+	}
+}
+
+var (
+	policies = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}
+	bindings = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"}
+)
+
+// keepAll has a policy refuse all deletions of Databases in the Namespace.
+func (s *fixture) keepAll() {
+	s.t.Helper()
+	for r, body := range map[schema.GroupVersionResource]string{
+		policies: `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: %[1]s}, spec: {
+			validations: [{expression: "false", message: kept}], matchConstraints: {resourceRules: [
+				{apiGroups: [cloud.example.org], apiVersions: ["*"], resources: [databases], operations: [DELETE]}]}}}`,
+		bindings: `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: %[1]s}, spec: {
+			policyName: %[1]s, validationActions: [Deny], matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[1]s}}}}}`,
+	} {
+		o := map[string]any{}
+		require.NoError(s.t, yaml.Unmarshal(fmt.Appendf(nil, body, s.ns), &o))
+		_, err := s.hans.Resource(r).Create(s.t.Context(), &unstructured.Unstructured{Object: o}, metav1.CreateOptions{})
+		require.NoError(s.t, err)
+		s.t.Cleanup(func() { _ = s.hans.Resource(r).Delete(context.Background(), s.ns, metav1.DeleteOptions{}) })
+	}
+	probe := s.lone("probe", 5)
+	s.awaitClosed(probe)
+	s.annotate(databases, probe, v1alpha1.AnnotationKeyApprovals, `[{"kind":"Database","name":"*","relation":"External","verbs":["Delete"]}]`)
+	wait.For(s.t, "the policy to refuse deletions", 30*time.Second, func(ctx context.Context) error {
+		err := s.of(s.hans, databases).Delete(ctx, probe, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
+		if !kept(err) {
+			return fmt.Errorf("the answer is %v", err) //nolint:errorlint // nil is an answer, too.
+		}
+		return nil
+	})
+}
+
+func kept(err error) bool { return kerrors.IsInvalid(err) && strings.Contains(err.Error(), "kept") }
+
+// awaitUnmasked waits until the mask of a managed resource is lifted.
+func (s *fixture) awaitUnmasked(mr string) {
+	s.t.Helper()
+	wait.For(s.t, "the mask to be lifted", 30*time.Second, func(context.Context) error {
+		if a := s.mr(mr).GetAnnotations(); a[v1alpha1.AnnotationKeyManagementPolicies] != "" {
+			return fmt.Errorf("it remembers %s", a[v1alpha1.AnnotationKeyManagementPolicies])
+		}
+		return nil
+	})
 }
 
 // TestDeleteNamespace: the deletion is pending while a database would be orphaned, and the
