@@ -18,10 +18,14 @@ func writeCause(ed *editor, reached bool) {
 	if f.Name == "" || !records && ed.Mode != v1alpha1.ModeEnforce {
 		return
 	}
-	w := carry.Write{Field: f, Object: ed.Req.Object.Object, Records: records, Reached: reached, ByUser: !ed.controllerWrites()}
+	w := carry.Write{Field: f, Object: ed.Req.Object.Object, Records: records, Reached: reached}
 	if ed.Req.OldObject != nil {
 		w.Old = ed.Req.OldObject.Object
 	}
+	if w.Leaves() {
+		return
+	}
+	w.ByUser = !ed.controllerWrites()
 	if records && reached {
 		w.Cause = causeOf(ed)
 	}

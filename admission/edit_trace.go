@@ -27,7 +27,9 @@ func (ed *editor) writeTrace() *outcome.Refusal {
 	ed.warnHeld()
 	ref := ed.Req.Ref()
 	hop := trace.Hop(ref, ed.nextGeneration(), ed.Req.User.Name, ed.Req.Time)
-	hop.Labels = trace.Labels(ed.after())
+	if trace.Labels(ed.incoming) != nil || trace.Labels(ed.stored) != nil {
+		hop.Labels = trace.Labels(ed.after())
+	}
 	hop.Approval = ed.verdict.Approval
 	ed.trace = ed.traceWith(ed.attributed(hop))
 	value := ed.trace.String()

@@ -14,7 +14,7 @@ import (
 // are dropped, those that Kausality alone writes, which keep their values, and approvals by an id under which nothing is known yet. It does not warn a
 // controller, which copies the annotations that it finds (KR-12-28).
 func (ed *editor) warnUnknown() {
-	if ed.KeepsAnnotations {
+	if ed.KeepsAnnotations || ed.controllerWrites() {
 		return
 	}
 	var found []string
@@ -25,10 +25,8 @@ func (ed *editor) warnUnknown() {
 			}
 		}
 	}
-	if len(found) > 0 && !ed.controllerWrites() {
-		for _, why := range keys.Bounded(found) {
-			ed.warnings.Add(why)
-		}
+	for _, why := range keys.Bounded(found) {
+		ed.warnings.Add(why)
 	}
 }
 

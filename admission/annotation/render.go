@@ -11,17 +11,27 @@ import (
 // MustMarshal returns a value of an annotation as single-line JSON. It panics on a value that JSON cannot represent,
 // which no type of an annotation has.
 func MustMarshal(value any) string {
-	buffer := buffers.Get().(*bytes.Buffer)
-	defer buffers.Put(buffer)
-	buffer.Reset()
-	if err := json.NewEncoder(buffer).Encode(value); err != nil {
+	e := encoders.Get().(*encoder)
+	e.buffer.Reset()
+	if err := e.json.Encode(value); err != nil {
 		panic(err)
 	}
-	return string(bytes.TrimSuffix(buffer.Bytes(), []byte("\n")))
+	out := string(bytes.TrimSuffix(e.buffer.Bytes(), []byte("\n")))
+	encoders.Put(e) // not after an error, which it keeps
+	return out
 }
 
-// buffers of MustMarshal: the text is copied once, as the string that is returned.
-var buffers = sync.Pool{New: func() any { return &bytes.Buffer{} }}
+// encoder of MustMarshal: the text is copied once, as the string that is returned.
+type encoder struct {
+	buffer bytes.Buffer
+	json   *json.Encoder
+}
+
+var encoders = sync.Pool{New: func() any {
+	e := &encoder{}
+	e.json = json.NewEncoder(&e.buffer)
+	return e
+}}
 
 // Digest returns the Hash of the JSON of a value, as MustMarshal returns it.
 func Digest(value any, digits int) string { return Hash([]byte(MustMarshal(value)), digits) }

@@ -23,8 +23,10 @@ func Holds(annotations map[string]string) bool {
 // but for those that edits revert.
 func Changed(incoming, stored map[string]string, edits map[string]*string) (written, removed []string) {
 	for key, value := range incoming {
-		old, was := stored[key]
-		if _, reverted := edits[key]; v1alpha1.IsUser(key) && !reverted && (!was || old != value) {
+		if old, was := stored[key]; was && old == value || !v1alpha1.IsUser(key) {
+			continue
+		}
+		if _, reverted := edits[key]; !reverted {
 			written = append(written, key)
 		}
 	}

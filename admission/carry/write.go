@@ -21,6 +21,12 @@ type Write struct {
 	Cause Cause
 }
 
+// Leaves reports whether a write leaves what the field has of Kausality, as most do.
+func (w *Write) Leaves() bool {
+	stored := w.Field.Taken(ForProvider(w.Old)[w.Field.Name])
+	return (!w.Reached || !w.Records && stored == nil) && slices.Equal(w.Field.Taken(ForProvider(w.Object)[w.Field.Name]), stored)
+}
+
 // Edit returns the value of the field after the write; changed is false where the write has it already. A change that reaches the external resource has
 // its own cause. All other writes leave what is stored: a re-apply without it, and one that brings another (KR-08-43). What a write brings is never
 // taken, also of the composition function: since it is no part of the desired state, it is not decided about, and a module may read it.

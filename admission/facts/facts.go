@@ -103,7 +103,7 @@ func Collect(ctx context.Context, w world.World, o *Options, p world.Policies, r
 	f.KeepsAnnotations = req.OldObject != nil && req.Object != nil && identity.SameAnnotations(req.OldObject, req.Object)
 	f.Desired = readDesired(f)
 	f.Changes = f.Secrets().Redact(change.Diff(f.Desired.Old, f.Desired.New, req.Unstored()))
-	if f.Retarget = retargeted(req, f.Kind); f.Retarget {
+	if f.Retarget = !(f.KeepsAnnotations && len(f.Changes) == 0) && retargeted(req, f.Kind); f.Retarget {
 		f.Changes = withExternalName(f.Changes, req)
 	}
 	if !f.Settings.TraceOnly { // else each change is of its user's own (KR-07-13)

@@ -194,5 +194,5 @@ func IsCrossplaneMachinery(manager string) bool {
 // the composite with that name and kind (ComposedFieldOwnerName of crossplane v2.3.3).
 func ComposedManager(name string, kind schema.GroupKind) string {
 	sum := sha256.Sum256([]byte(name + kind.String()))
-	return composedPrefix + hex.EncodeToString(sum[:])
+	return string(hex.AppendEncode(append(make([]byte, 0, len(composedPrefix)+2*len(sum)), composedPrefix...), sum[:]))
 }
