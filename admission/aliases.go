@@ -20,6 +20,8 @@ type (
 
 	// Decision about a request: see package outcome.
 	Decision = outcome.Decision
+	// Answer of a Decision.
+	Answer = outcome.Answer
 	// Report of a drift.
 	Report = outcome.Report
 

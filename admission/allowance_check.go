@@ -32,15 +32,18 @@ const (
 	sectionDeleting     = "deleting"
 )
 
+// unnarrowed is the narrowing of most changes. It is not modified.
+var unnarrowed = &narrowing{}
+
 // narrowing returns the restrictions that policies put on the change; the zero narrowing where no policy
 // binds it.
 func (ev *evaluation) narrowing() *narrowing {
-	return ev.narrowed.Get(func() narrowing {
+	return *ev.narrowed.Get(func() *narrowing {
 		switch {
 		case ev.parent().Deleting():
 			return narrowDeleting(ev)
 		case len(ev.class.binding) == 0:
-			return narrowing{}
+			return unnarrowed
 		}
 		n := narrowInitializing(ev)
 		if !n.initializingAllows && ev.class.class == outcome.ClassExpected {
@@ -56,29 +59,29 @@ func (ev *evaluation) narrowing() *narrowing {
 
 // narrowDeleting returns what section deleting leaves out for children of a parent that is being
 // deleted (KR-06-10).
-func narrowDeleting(ev *evaluation) narrowing {
+func narrowDeleting(ev *evaluation) *narrowing {
 	s := allowance.Deleting(ev.class.parents)
 	if ev.Inside() {
 		s = s.Inside()
 	}
 	if !s.Given || !ev.bound() {
-		return narrowing{}
+		return unnarrowed
 	}
-	return narrowing{section: sectionDeleting, missing: s.Missing(ev.Req.Kind.GroupKind(), ev.Verb(), ev.Fields())}
+	return &narrowing{section: sectionDeleting, missing: s.Missing(ev.Req.Kind.GroupKind(), ev.Verb(), ev.Fields())}
 }
 
 // narrowInitializing returns what section initializing allows for children of a parent that
 // initializes (KR-06-09). What it does not allow, an allowance may.
-func narrowInitializing(ev *evaluation) narrowing {
+func narrowInitializing(ev *evaluation) *narrowing {
 	if !ev.bound() {
-		return narrowing{}
+		return &narrowing{}
 	}
 	s, active, warnings := allowance.Initializing(ev.ctx, ev.class.binding, ev.class.initializing(), ev.parentObject)
 	ev.warnings.Add(warnings...)
 	if ev.Inside() {
 		s = s.Inside()
 	}
-	n := narrowing{initializing: s, whileInitializes: active}
+	n := &narrowing{initializing: s, whileInitializes: active}
 	if !active {
 		return n
 	}

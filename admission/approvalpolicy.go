@@ -28,27 +28,27 @@ func (ev *evaluation) upgrades() []*allowance.Upgrade {
 
 // allowUpgrade allows drift that an UpgradeAllowance permits to a new build of the
 // controller (KR-05-10).
-func allowUpgrade(ev *evaluation) (outcome.Verdict, error) {
+func allowUpgrade(ev *evaluation) (*outcome.Verdict, error) {
 	candidates := ev.upgrades()
 	if len(candidates) == 0 || !ev.actor().Controller {
-		return outcome.Verdict{}, nil
+		return nil, nil
 	}
 	return approve.Upgrade(ev.Facts, ev.effectiveClass(), candidates, ev.build(), ev.class.digest.ID()), nil
 }
 
 // allowByPolicy allows drift that a rule of an ApprovalPolicy matches (KR-05-12), also a change by another
 // actor that is treated as drift (KR-05-67).
-func allowByPolicy(ev *evaluation) (outcome.Verdict, error) {
+func allowByPolicy(ev *evaluation) (*outcome.Verdict, error) {
 	set, other := ev.PolicySet(), !ev.actor().Controller
 	if set.Empty() || other && !ev.needsApproval() {
-		return outcome.Verdict{}, nil
+		return nil, nil
 	}
 	v, warnings := approve.Policy(ev.ctx, ev.Facts, ev.effectiveClass(), allowance.ExceptionQuery{
 		OtherActor: other, Input: ev.input(), Parent: identity.ObjectReference(ev.parent().Ref, 0, ""),
 		Intent: ev.view().intent.Generation, Digest: ev.class.digest.ID(), Ruled: ev.poll() != nil,
 	})
 	ev.warnings.Add(warnings...)
-	if v.Reason == "" {
+	if v == nil {
 		ev.unevaluated = warnings
 	}
 	return v, nil

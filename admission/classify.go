@@ -29,19 +29,19 @@ func (c *classification) initializing() bool { return c.phase == v1alpha1.PhaseI
 
 // allowSelf allows what the object's own controller, or Crossplane's machinery,
 // writes (KR-01-06, KR-05-02).
-func allowSelf(ev *evaluation) (outcome.Verdict, error) {
+func allowSelf(ev *evaluation) (*outcome.Verdict, error) {
 	if ev.Req.Operation != Update || ev.Req.Subresource == SubresourceScale || ev.Req.Actor != ActorUnknown {
-		return outcome.Verdict{}, nil
+		return nil, nil
 	}
 	if ev.Kind.Role == parent.RoleComposite && subject.IsClaimSync(ev.Manager) {
-		return outcome.Verdict{}, nil
+		return nil, nil
 	}
 	self, err := actor.IsController(ev.ctx, ev.Facts)
 	if err != nil || !self {
-		return outcome.Verdict{}, err
+		return nil, err
 	}
 	if !actor.MachineryOnly(ev.Facts) && ev.alsoParentController() {
-		return outcome.Verdict{}, nil
+		return nil, nil
 	}
 	return outcome.Allow(outcome.ClassSelf, outcome.ReasonSelf), nil
 }
@@ -63,7 +63,7 @@ func (ev *evaluation) alsoParentController() bool {
 }
 
 // classifyChange determines the class of the change (docs/specification.md, section 4) (KR-04-08, KR-04-09, KR-04-10).
-func classifyChange(ev *evaluation) (outcome.Verdict, error) {
+func classifyChange(ev *evaluation) (*outcome.Verdict, error) {
 	p, actor := ev.parent(), ev.actor()
 	known := ev.World.Settled(p.Ref)
 	c := classification{
@@ -86,7 +86,7 @@ func classifyChange(ev *evaluation) (outcome.Verdict, error) {
 		c.class = outcome.ClassExpected
 	}
 	ev.class = c
-	return outcome.Verdict{}, nil
+	return nil, nil
 }
 
 // settled reports whether the parent settled since its last intent (KR-03-04).

@@ -22,10 +22,8 @@ const maxUnevaluated = 3
 
 // query returns the query that looks for an approval of this change among those of the parent.
 func (ev *evaluation) query() approval.Query {
-	return *ev.question.Get(func() approval.Query {
-		q := approve.Query(ev.Facts, ev.class.digest, ev.approvedSince(), ev.poll().Lacks())
-		q.Counted = ev.poll().Counted()
-		return q
+	return **ev.question.Get(func() *approval.Query {
+		return approve.Query(ev.Facts, ev.class.digest, ev.approvedSince(), ev.poll().Lacks(), ev.poll().Counted())
 	})
 }
 
@@ -35,10 +33,10 @@ func (ev *evaluation) poll() *approve.Poll {
 }
 
 // refuseRejected refuses drift that a rejection on the parent matches (KR-05-09).
-func refuseRejected(ev *evaluation) (outcome.Verdict, error) {
+func refuseRejected(ev *evaluation) (*outcome.Verdict, error) {
 	r, ok := ev.view().set.Rejected(ev.query())
 	if !ok {
-		return outcome.Verdict{}, nil
+		return nil, nil
 	}
 	v := ev.refuse(outcome.Rejected(ev.parent().Ref, ev.KindOf(ev.parent()), r, ev.Req.Ref(), ev.Kind))
 	v.Resolution = outcome.ResolutionRejected
@@ -47,7 +45,7 @@ func refuseRejected(ev *evaluation) (outcome.Verdict, error) {
 
 // allowApproved allows drift that an approval on the parent matches. An open gate for
 // Delete approves the deletion of its managed resource (KR-05-11).
-func allowApproved(ev *evaluation) (outcome.Verdict, error) {
+func allowApproved(ev *evaluation) (*outcome.Verdict, error) {
 	if ev.deletion.Approved || ev.Req.Operation == Delete && ev.Kind.ManagementPolicies &&
 		gating.IsOpenFor(ev.Req.OldObject.GetAnnotations(), v1alpha1.VerbDelete) {
 		v := ev.allow(outcome.ReasonApproved)
@@ -56,13 +54,13 @@ func allowApproved(ev *evaluation) (outcome.Verdict, error) {
 	}
 	m, ok := ev.view().set.Approved(ev.query())
 	if !ok {
-		return outcome.Verdict{}, nil
+		return nil, nil
 	}
 	return approve.By(ev.Facts, ev.effectiveClass(), ev.parent(), ev.view().set, m, ev.query().Use), nil
 }
 
 // decideDrift reports drift, and refuses or logs it (KR-05-13, KR-05-28, KR-06-24).
-func decideDrift(ev *evaluation) (outcome.Verdict, error) {
+func decideDrift(ev *evaluation) (*outcome.Verdict, error) {
 	r := driftRefusal(ev)
 	report := driftReport(ev, r)
 	v := ev.refuse(r)

@@ -22,7 +22,7 @@ import (
 // claims and sets the gate. It reads the evaluation, and writes its own edits.
 type editor struct {
 	*evaluation
-	verdict outcome.Verdict
+	verdict *outcome.Verdict
 	// incoming and stored annotations; the same where the write keeps them.
 	incoming, stored map[string]string
 
@@ -44,7 +44,7 @@ type editor struct {
 
 // editObject adds the edits of the object to the Decision about an allowed request. It returns a refusal
 // where the object cannot be edited (KR-02-14).
-func editObject(ev *evaluation, v outcome.Verdict, d Decision) Decision {
+func editObject(ev *evaluation, v *outcome.Verdict, d Decision) Decision {
 	if ev.Req.Object == nil || v.Reason == outcome.ReasonComponent {
 		return d
 	}
@@ -72,7 +72,7 @@ func editObject(ev *evaluation, v outcome.Verdict, d Decision) Decision {
 }
 
 // editor returns an editor of the object of an allowed request.
-func (ev *evaluation) editor(v outcome.Verdict) editor {
+func (ev *evaluation) editor(v *outcome.Verdict) editor {
 	ed := editor{evaluation: ev, verdict: v, incoming: ev.Req.Object.GetAnnotations()}
 	switch old := ev.Req.OldObject; {
 	case old == nil:

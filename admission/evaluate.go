@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
@@ -55,6 +56,12 @@ func Read(p *parent.State) Reading {
 	return Reading{state: p, set: approval.Parse(p.Annotations), trace: trace.Current(p)}
 }
 
+// isOf reports whether a parent was read: the same State, or one of the same version.
+func (r *Reading) isOf(p *parent.State) bool {
+	return r.state == p || r.state != nil && p.ResourceVersion != "" && r.state.UID == p.UID && r.state.ResourceVersion == p.ResourceVersion &&
+		maps.Equal(r.state.Annotations, p.Annotations)
+}
+
 // Evaluate decides about a request. It returns an error only if it could not decide; a refusal is a
 // Decision. The caller then applies the failure behaviour of the mode, which the Decision holds even
 // then, empty where it is unknown.
@@ -69,7 +76,7 @@ func (e *Evaluator) Evaluate(ctx context.Context, req *Request) (Decision, error
 	ev := &evaluation{Facts: f, ctx: ctx, shared: &e.Parent}
 	d, err := ev.decide()
 	if err == nil && ev.needsLiveRecheck(d) {
-		d, err = (&evaluation{Facts: f, ctx: ctx, shared: &e.Parent, live: true}).decide()
+		d, err = (&evaluation{Facts: f, ctx: ctx, shared: ev.shared, live: true}).decide()
 	}
 	return d, err
 }
@@ -84,9 +91,9 @@ func (e *Evaluator) Live(ctx context.Context, req *Request) (Decision, error) {
 	return (&evaluation{Facts: f, ctx: ctx, shared: &e.Parent, live: true}).decide()
 }
 
-// step of a decision. The zero verdict leaves the decision to the next step; an
+// step of a decision. A nil verdict leaves the decision to the next step; an
 // error means that the step could not decide.
-type step func(*evaluation) (outcome.Verdict, error)
+type step func(*evaluation) (*outcome.Verdict, error)
 
 // The steps in the order of the decision table of docs/specification.md, section 5.
 //
@@ -102,6 +109,7 @@ var parentSteps = []step{
 	allowWithoutParent,  // KR-05-01
 	findParent,          // KR-05-03, KR-05-04
 	classifyChange,
+	leaveToLive,       // KR-05-20
 	allowBelowDeleted, // KR-05-05
 	refuseFrozen,      // KR-05-06
 	allowInitializing, // KR-05-07
@@ -121,7 +129,7 @@ var changeSteps = []step{
 type evaluation struct {
 	*facts.Facts
 	ctx context.Context //nolint:containedctx // Lives as long as the call it belongs to.
-	// shared is what was read of a parent for many requests.
+	// shared is what was read of a parent, also for other requests and for the pass before; written by findParent.
 	shared *Reading
 	// live: the parent is read past every cache.
 	live bool
@@ -135,11 +143,11 @@ type evaluation struct {
 	// half of a change that is decided.
 	half half
 	// narrowed by AllowancePolicies.
-	narrowed facts.Memo[narrowing]
+	narrowed facts.Memo[*narrowing]
 	// allowances of the parent that are not consumed.
 	allowances facts.Memo[allowance.Entries]
 	// question to the parent's approvals.
-	question facts.Memo[approval.Query]
+	question facts.Memo[*approval.Query]
 	// polled is what ApprovalRules require for the change.
 	polled facts.Memo[*approve.Poll]
 	// calling is the build of the controller that makes the request.
@@ -163,7 +171,7 @@ func (ev *evaluation) warned() *outcome.Warnings { return &ev.warnings }
 func (ev *evaluation) decide() (Decision, error) {
 	out, err := decideChange(ev)
 	if err != nil {
-		return Decision{Mode: ev.Mode}, err
+		return Decision{Answer: Answer{Mode: ev.Mode}}, err
 	}
 	d := decisionOf(out.of, out.Verdict)
 	if d.Allowed && !d.Unchanged && !ev.needsLiveRecheck(d) {
@@ -176,7 +184,7 @@ func (ev *evaluation) decide() (Decision, error) {
 // decideChange runs the steps until one decides.
 func decideChange(ev *evaluation) (conclusion, error) {
 	v, err := decideBy(ev, parentSteps)
-	if err != nil || v.Reason != "" {
+	if err != nil || v != nil {
 		return conclusion{of: ev, Verdict: v}, err
 	}
 	out, err := decideHalves(ev)
@@ -186,14 +194,14 @@ func decideChange(ev *evaluation) (conclusion, error) {
 	return putAllBack(out)
 }
 
-// decideBy returns the first verdict of some steps; the zero verdict if none decides.
-func decideBy(ev *evaluation, steps []step) (outcome.Verdict, error) {
+// decideBy returns the first verdict of some steps; nil if none decides.
+func decideBy(ev *evaluation, steps []step) (*outcome.Verdict, error) {
 	for _, s := range steps {
-		if v, err := s(ev); err != nil || v.Reason != "" {
+		if v, err := s(ev); err != nil || v != nil {
 			return v, err
 		}
 	}
-	return outcome.Verdict{}, nil
+	return nil, nil
 }
 
 // needsLiveRecheck reports whether the outcome is a refusal, drift, an approval or a report
@@ -214,38 +222,34 @@ func (ev *evaluation) cached() bool {
 }
 
 // allowComponent allows writes by processes of Kausality (KR-04-15, KR-05-01).
-func allowComponent(ev *evaluation) (outcome.Verdict, error) {
+func allowComponent(ev *evaluation) (*outcome.Verdict, error) {
 	if !ev.World.Component(ev.Req.User, ev.Req.FieldManager) {
-		return outcome.Verdict{}, nil
+		return nil, nil
 	}
 	return ev.allow(outcome.ReasonComponent), nil
 }
 
 // decideDeletion decides about what the object represents outside the cluster.
-func decideDeletion(ev *evaluation) (v outcome.Verdict, err error) {
+func decideDeletion(ev *evaluation) (v *outcome.Verdict, err error) {
 	v, ev.deletion, err = deletion.Decide(ev.ctx, ev.Facts, ev.live, ev.warned())
 	return v, err
 }
 
 // keepFinalizer decides about the finalizer by which a provider deletes the external resource.
-func keepFinalizer(ev *evaluation) (outcome.Verdict, error) {
+func keepFinalizer(ev *evaluation) (*outcome.Verdict, error) {
 	return deletion.KeepFinalizer(ev.ctx, ev.Facts, ev.warned())
 }
 
 // refuseStaleCreation refuses a composed creation that carries the gate of an object that
 // is gone (KR-08-16). The composition function copied it, and the author's value,
 // from a stale read of that object: what the Composition has by now is unknown.
-func refuseStaleCreation(ev *evaluation) (outcome.Verdict, error) {
+func refuseStaleCreation(ev *evaluation) (*outcome.Verdict, error) {
 	if ev.Req.Operation != Create || !ev.Kind.ManagementPolicies || ev.Mode != v1alpha1.ModeEnforce || !subject.IsComposedApply(ev.Manager) {
-		return outcome.Verdict{}, nil
+		return nil, nil
 	}
-	value := identity.Annotation(ev.Req.Object, v1alpha1.AnnotationKeyGate)
-	if value == "" {
-		return outcome.Verdict{}, nil
-	}
-	gate := mask.ParseGate(map[string]string{v1alpha1.AnnotationKeyGate: value})
+	gate := mask.ParseGate(map[string]string{v1alpha1.AnnotationKeyGate: identity.Annotation(ev.Req.Object, v1alpha1.AnnotationKeyGate)})
 	if gate.State == "" || gate.Reason == v1alpha1.GateReasonCreated && gate.Generation <= 1 {
-		return outcome.Verdict{}, nil
+		return nil, nil
 	}
 	return ev.refuse(outcome.Refusal{Code: outcome.CodeComposed, Reason: outcome.ReasonStaleRead,
 		Why: "it was composed from a managed resource of that name that no longer exists", Next: "Crossplane composes it again by itself."}), nil
@@ -253,47 +257,56 @@ func refuseStaleCreation(ev *evaluation) (outcome.Verdict, error) {
 
 // allowNoChange allows what changes no desired state, and updates and further deletions
 // of an object that is being deleted (KR-05-01).
-func allowNoChange(ev *evaluation) (outcome.Verdict, error) {
+func allowNoChange(ev *evaluation) (*outcome.Verdict, error) {
 	switch {
 	case !ev.DesiredChange():
 		return ev.allow(outcome.ReasonNoChange), nil
 	case ev.Req.Operation != Create && identity.IsDeleting(ev.Req.OldObject):
 		return ev.allow(outcome.ReasonBeingDeleted), nil
 	}
-	return outcome.Verdict{}, nil
+	return nil, nil
 }
 
 // allowWithoutParent allows changes of objects without a controlling owner, in the windows that bind them (KR-05-01, KR-14-21).
-func allowWithoutParent(ev *evaluation) (outcome.Verdict, error) {
+func allowWithoutParent(ev *evaluation) (*outcome.Verdict, error) {
 	if ev.HasParent {
-		return outcome.Verdict{}, nil
+		return nil, nil
 	}
 	return inWindow(ev, v1alpha1.AppliesToNewOrigin, outcome.Allow(outcome.ClassNewOrigin, outcome.ReasonNoParent)), nil
 }
 
+// leaveToLive ends the pass over a cached parent where the change is drift: whatever this pass found, it would be decided again on the
+// live parent (KR-05-20).
+func leaveToLive(ev *evaluation) (*outcome.Verdict, error) {
+	if !ev.cached() || ev.effectiveClass() != outcome.ClassDrift {
+		return nil, nil
+	}
+	return &outcome.Verdict{Answer: outcome.Answer{Class: outcome.ClassDrift, Reason: outcome.ReasonDrift}}, nil
+}
+
 // allowBelowDeleted allows changes of children of a parent that is being deleted (KR-05-05).
-func allowBelowDeleted(ev *evaluation) (outcome.Verdict, error) {
+func allowBelowDeleted(ev *evaluation) (*outcome.Verdict, error) {
 	if !ev.parent().Deleting() || len(ev.narrowing().missing) > 0 {
-		return outcome.Verdict{}, nil
+		return nil, nil
 	}
 	return ev.allow(outcome.ReasonParentDeleted), nil
 }
 
 // allowInitializing allows changes of children of a parent that was never ready (KR-05-07).
-func allowInitializing(ev *evaluation) (outcome.Verdict, error) {
+func allowInitializing(ev *evaluation) (*outcome.Verdict, error) {
 	passes := ev.class.initializing()
 	if len(ev.class.binding) > 0 && ev.bound() && !ev.parent().Deleting() {
 		passes = ev.narrowing().initializingAllows && !ev.overdue()
 	}
 	if !passes {
-		return outcome.Verdict{}, nil
+		return nil, nil
 	}
 	return ev.allow(outcome.ReasonInitializing), nil
 }
 
 // allowExpected allows what an intent explains, and new origins that need no approval, in the windows that bind them (KR-05-08,
 // KR-14-21). No window binds a change that follows the state of the cluster, or one with an undetermined actor.
-func allowExpected(ev *evaluation) (outcome.Verdict, error) {
+func allowExpected(ev *evaluation) (*outcome.Verdict, error) {
 	switch class := ev.effectiveClass(); {
 	case class == outcome.ClassExpected && ev.class.selfHealing:
 		return ev.allow(outcome.ReasonSelfHealing), nil
@@ -305,7 +318,7 @@ func allowExpected(ev *evaluation) (outcome.Verdict, error) {
 	default:
 		return inWindow(ev, v1alpha1.AppliesToNewOrigin, ev.allow(outcome.ReasonNewOrigin)), nil
 	}
-	return outcome.Verdict{}, nil
+	return nil, nil
 }
 
 // needsApproval reports whether a change by another actor than the parent's

@@ -24,8 +24,8 @@ type parentView struct {
 	guarded bool
 	// trace of the parent with the hop of its last intent at its end.
 	trace trace.Trace
-	// intent is that hop.
-	intent v1alpha1.Hop
+	// intent is that hop. It is not modified.
+	intent *v1alpha1.Hop
 	actor  actor.Actor
 }
 
@@ -56,12 +56,13 @@ func (ev *evaluation) lookUp() *lookup {
 		if err != nil {
 			return lookup{err: err}
 		}
-		read := *ev.shared
-		if read.state != p {
-			read = Read(p)
+		if !ev.shared.isOf(p) {
+			read := Read(p)
+			ev.shared = &read
 		}
+		read := ev.shared
 		view := &parentView{state: p, set: read.set.At(ev.Req.Time), freeze: freeze, guarded: ev.World.Guarded(p), trace: read.trace,
-			intent: *read.trace.Own(), actor: who}
+			intent: read.trace.Own(), actor: who}
 		if !view.guarded {
 			view.set = view.set.WithoutApprovals()
 		}
@@ -105,11 +106,11 @@ func (ev *evaluation) actor() actor.Actor {
 }
 
 // findParent reads the parent, and decides where it does not exist or cannot be read (KR-05-04).
-func findParent(ev *evaluation) (outcome.Verdict, error) {
+func findParent(ev *evaluation) (*outcome.Verdict, error) {
 	found := ev.lookUp()
 	switch {
 	case found.err == nil:
-		return outcome.Verdict{}, nil
+		return nil, nil
 	case errors.Is(found.err, facts.ErrNotLinked):
 		return inWindow(ev, v1alpha1.AppliesToNewOrigin, outcome.Allow(outcome.ClassNewOrigin, outcome.ReasonNoParent)), nil
 	case errors.Is(found.err, ErrNotFound):
@@ -135,7 +136,7 @@ func retryParent(ev *evaluation) string {
 }
 
 // decideWithoutParent decides about a child whose parent does not exist (KR-05-03).
-func decideWithoutParent(ev *evaluation) outcome.Verdict {
+func decideWithoutParent(ev *evaluation) *outcome.Verdict {
 	if ev.Req.Operation == Delete {
 		return ev.allow(outcome.ReasonParentNotFound)
 	}

@@ -26,7 +26,7 @@ type half struct {
 // conclusion of the steps: the evaluation of the change, or of that half of it, which the verdict is about.
 type conclusion struct {
 	of *evaluation
-	outcome.Verdict
+	*outcome.Verdict
 	// warned is what was found before, beside the warnings of the evaluation.
 	warned []string
 }
@@ -106,8 +106,11 @@ const maxPaths = 5
 // decideWhole runs the steps about the change; both: an intent and a cause of drift change the same path.
 func decideWhole(ev *evaluation, both bool) (conclusion, error) {
 	v, err := decideBy(ev, changeSteps)
+	if err != nil {
+		return conclusion{}, err
+	}
 	v.Both = both
-	return conclusion{of: ev, Verdict: v}, err
+	return conclusion{of: ev, Verdict: v}, nil
 }
 
 // heldHalf returns an evaluation of the part of the change that was held before. f holds the facts of
@@ -139,8 +142,7 @@ func restHalf(ev *evaluation, f *facts.Facts) *evaluation {
 // controller would report a failure and never settle (KR-05-62). Once the parent has settled, the change
 // is refused as any other drift. The composition function leaves out what is refused.
 func putBack(ev *evaluation) (conclusion, error) {
-	whole := heldHalf(ev, nil)
-	out, err := decideWhole(whole, false)
+	out, err := decideWhole(heldHalf(ev, nil), false)
 	out.warned = ev.warnings
 	if err != nil || out.Allowed || ev.Req.Actor != ActorUnknown || !ev.Separates() {
 		return out, err
@@ -238,12 +240,12 @@ func joinHalves(ev *evaluation, held, rest *evaluation, both bool) (conclusion, 
 }
 
 // halfOf returns what the outcome of a change depends on.
-func halfOf(v outcome.Verdict) mixed.Half {
+func halfOf(v *outcome.Verdict) mixed.Half {
 	return mixed.Half{Allowed: v.Allowed, Claims: v.Claims(), Rejected: v.Reason == outcome.ReasonRejected}
 }
 
 // withheld returns the refusal of a half without which the write passes, with the warning about it.
-func withheld(ev *evaluation, v outcome.Verdict) *Decision {
+func withheld(ev *evaluation, v *outcome.Verdict) *Decision {
 	d := decisionOf(ev, v)
 	if d.Report != nil {
 		report := *d.Report
@@ -257,7 +259,7 @@ func withheld(ev *evaluation, v outcome.Verdict) *Decision {
 }
 
 // withMixedCauses returns the refusal of a change that has other changes beside what is held.
-func withMixedCauses(ev *evaluation, v outcome.Verdict) outcome.Verdict {
+func withMixedCauses(ev *evaluation, v *outcome.Verdict) *outcome.Verdict {
 	if ev.Stale || v.Reason == outcome.ReasonRejected {
 		return v
 	}
@@ -269,7 +271,7 @@ func withMixedCauses(ev *evaluation, v outcome.Verdict) outcome.Verdict {
 
 // withHeld completes a decision with the part of the change that is held, and with the record to
 // remember.
-func withHeld(ev *evaluation, v outcome.Verdict, d Decision) Decision {
+func withHeld(ev *evaluation, v *outcome.Verdict, d Decision) Decision {
 	d.Before = ev.half.held && !d.Allowed
 	switch {
 	case d.Allowed && v.Withheld != nil:

@@ -10,7 +10,7 @@ import (
 // (KR-13-16, KR-18-04). Those of built-in kinds store the metadata that they are sent. The request
 // has both objects, and is not modified; the Decision has edits alone.
 func KeepMetadata(req *Request) Decision {
-	d := Decision{Allowed: true}
+	d := Decision{Answer: Answer{Allowed: true}}
 	incoming, stored := req.Object.GetAnnotations(), req.OldObject.GetAnnotations()
 	keep := func(key string, value *string) {
 		if d.Annotations == nil {

@@ -13,7 +13,7 @@ import (
 
 // inWindow returns the verdict on a change that needs no approval: v while the windows of all ApprovalRules that apply to
 // such changes are open, or where the glass was broken for it; a refusal otherwise (KR-14-21).
-func inWindow(ev *evaluation, a v1alpha1.AppliesTo, v outcome.Verdict) outcome.Verdict {
+func inWindow(ev *evaluation, a v1alpha1.AppliesTo, v *outcome.Verdict) *outcome.Verdict {
 	if !ev.PolicySet().HasRulesOf(a) {
 		return v
 	}
@@ -67,10 +67,8 @@ func glassBox(ev *evaluation, rules allowance.Rules) (identity.Holder, approval.
 	if ev.view() != nil {
 		since = ev.approvedSince()
 	}
-	q := approve.Query(ev.Facts, ev.class.digest, since, func(votes []v1alpha1.Vote) (string, bool) {
+	return holder, set, *approve.Query(ev.Facts, ev.class.digest, since, func(votes []v1alpha1.Vote) (string, bool) {
 		lacking := rules.Closed(votes, ev.Req.Time)
 		return lacking, lacking != ""
-	})
-	q.Counted = func(votes []v1alpha1.Vote) []v1alpha1.Vote { return rules.BrokeGlass(votes, ev.Req.Time) }
-	return holder, set, q
+	}, func(votes []v1alpha1.Vote) []v1alpha1.Vote { return rules.BrokeGlass(votes, ev.Req.Time) })
 }

@@ -171,7 +171,7 @@ func (dr *Decider) decideOn(ctx context.Context, in Incoming) (admission.Decisio
 	if req.Subresource == admission.SubresourceScale {
 		gone, err := dr.scaling(ctx, in)
 		if gone || err != nil {
-			return admission.Decision{Allowed: true, Mode: expectedMode(dr, req)}, err
+			return admission.Decision{Answer: admission.Answer{Allowed: true, Mode: expectedMode(dr, req)}}, err
 		}
 	} else if err := stored.Known(ctx, dr.Cluster, req); err != nil {
 		return admission.Decision{}, err

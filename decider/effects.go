@@ -116,7 +116,7 @@ func (dr *Decider) Status(ctx context.Context, req *admission.Request) (d admiss
 	defer func() {
 		if p := recover(); p != nil {
 			dr.Log.Error(fmt.Errorf("panic: %v", p), "cannot restore the metadata of a status write", "stack", string(debug.Stack()))
-			d, drop = admission.Decision{Allowed: true}, -1
+			d, drop = admission.Decision{Answer: admission.Answer{Allowed: true}}, -1
 		}
 	}()
 	noteStatus(dr, req)

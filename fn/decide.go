@@ -47,7 +47,7 @@ func (r *run) decide(ctx context.Context) {
 		}
 		d, err := evaluator.Live(ctx, r.request(res))
 		if err != nil { // the core reads nothing but the request, which cannot fail
-			d = admission.Decision{Reason: outcome.ReasonParentUnreadable, Message: "cannot decide: " + err.Error()}
+			d = admission.Decision{Answer: admission.Answer{Reason: outcome.ReasonParentUnreadable, Message: "cannot decide: " + err.Error()}}
 		}
 		if res.decision = d; !d.Allowed && d.Lacks != "" && r.world.unverified != nil {
 			res.notes = append(res.notes, noteUnverified)

@@ -236,7 +236,7 @@ func TestReportLacks(t *testing.T) {
 	res := &resource{name: "b", operation: admission.Update, outsideLacks: lacks,
 		outside: &v1alpha1.DriftSpec{SuggestedApproval: approve, Difference: []v1alpha1.FieldDifference{{Path: "spec.a", Old: long, New: long}}}}
 	for name, line := range map[string]string{
-		"Held":     res.line(&admission.Decision{Message: long, Suggestion: approve, Lacks: lacks, Reason: "Drift"}),
+		"Held":     res.line(&admission.Decision{Answer: admission.Answer{Message: long, Suggestion: approve, Lacks: lacks, Reason: "Drift"}}),
 		"External": res.outsideLine(),
 	} {
 		if !strings.Contains(line, lacks) || !strings.HasSuffix(line, approve) || len(line) > maxLine {

@@ -87,7 +87,7 @@ func TestOfDecision(t *testing.T) {
 	again.OldObject.SetDeletionTimestamp(&now)
 	dry := request(xr, "orders", "anna", nil, nil)
 	dry.DryRun = true
-	intent := admission.Decision{Allowed: true, Class: outcome.ClassNewOrigin, Reason: outcome.ReasonNewOrigin, Trace: own}
+	intent := admission.Decision{Answer: admission.Answer{Allowed: true, Class: outcome.ClassNewOrigin, Reason: outcome.ReasonNewOrigin}, Trace: own}
 	cases := map[string]struct {
 		reason string
 		req    *admission.Request
@@ -97,20 +97,20 @@ func TestOfDecision(t *testing.T) {
 		"Intent": {req: request(xr, "orders", "anna", nil, nil), d: intent, want: []recordsv1alpha1.Type{"Intent"},
 			reason: "a user changes an object"},
 		"DryRun": {req: dry, d: intent, reason: "nothing happens"},
-		"Refused": {req: request(xr, "orders", "anna", nil, nil), d: admission.Decision{Class: outcome.ClassDrift, Trace: own},
+		"Refused": {req: request(xr, "orders", "anna", nil, nil), d: admission.Decision{Answer: admission.Answer{Class: outcome.ClassDrift}, Trace: own},
 			reason: "the Drift is recorded"},
-		"NoChange": {req: request(xr, "orders", "anna", nil, nil), d: admission.Decision{Allowed: true}, reason: "most requests"},
-		"SelfWrite": {req: request(xr, "orders", "anna", nil, nil), d: admission.Decision{Allowed: true, Class: outcome.ClassSelf},
+		"NoChange": {req: request(xr, "orders", "anna", nil, nil), d: admission.Decision{Answer: admission.Answer{Allowed: true}}, reason: "most requests"},
+		"SelfWrite": {req: request(xr, "orders", "anna", nil, nil), d: admission.Decision{Answer: admission.Answer{Allowed: true, Class: outcome.ClassSelf}},
 			reason: "no intent"},
-		"Deletion": {req: deleted, d: admission.Decision{Allowed: true, Class: outcome.ClassNewOrigin}, want: []recordsv1alpha1.Type{"Intent"},
-			reason: "a deletion is an intent"},
-		"DeletionAgain": {req: again, d: admission.Decision{Allowed: true, Class: outcome.ClassNewOrigin}, reason: "it is being deleted"},
-		"Freeze": {req: request(xr, "orders", "hans", nil, freeze), d: admission.Decision{Allowed: true, ChangesUserAnnotation: true},
+		"Deletion": {req: deleted, d: admission.Decision{Answer: admission.Answer{Allowed: true, Class: outcome.ClassNewOrigin}},
+			want: []recordsv1alpha1.Type{"Intent"}, reason: "a deletion is an intent"},
+		"DeletionAgain": {req: again, d: admission.Decision{Answer: admission.Answer{Allowed: true, Class: outcome.ClassNewOrigin}}, reason: "it is being deleted"},
+		"Freeze": {req: request(xr, "orders", "hans", nil, freeze), d: admission.Decision{Answer: admission.Answer{Allowed: true}, ChangesUserAnnotation: true},
 			want: []recordsv1alpha1.Type{"Freeze"}, reason: "a user freezes it"},
-		"StillFrozen": {req: request(xr, "orders", "hans", freeze, freeze), d: admission.Decision{Allowed: true, ChangesUserAnnotation: true},
-			reason: "another annotation changes"},
+		"StillFrozen": {req: request(xr, "orders", "hans", freeze, freeze),
+			d: admission.Decision{Answer: admission.Answer{Allowed: true}, ChangesUserAnnotation: true}, reason: "another annotation changes"},
 		"Rejection": {req: request(xr, "orders", "hans", nil, map[string]string{v1alpha1.AnnotationKeyRejections: "[]"}),
-			d: admission.Decision{Allowed: true, ChangesUserAnnotation: true}, want: []recordsv1alpha1.Type{"Rejection"},
+			d: admission.Decision{Answer: admission.Answer{Allowed: true}, ChangesUserAnnotation: true}, want: []recordsv1alpha1.Type{"Rejection"},
 			reason: "a user rejects changes"},
 	}
 	for name, tc := range cases {
@@ -125,7 +125,7 @@ func TestOfDecision(t *testing.T) {
 
 func TestFreezeAndItsEnd(t *testing.T) {
 	frozen := map[string]string{v1alpha1.AnnotationKeyFreeze: `{"user":"hans","message":"incident 7"}`}
-	d := admission.Decision{Allowed: true, ChangesUserAnnotation: true}
+	d := admission.Decision{Answer: admission.Answer{Allowed: true}, ChangesUserAnnotation: true}
 	r := recorded(t, OfDecision(request(xr, "orders", "hans", nil, frozen), d))[0]
 	assert.Equal(t, "Frozen", r.Reason)
 	assert.Equal(t, "incident 7", r.Message)
@@ -147,7 +147,7 @@ func TestChain(t *testing.T) {
 	// A user changes the composite.
 	parentHop := hop(xr, "orders", "anna", 3, noon)
 	intent := recorded(t, OfDecision(request(xr, "orders", "anna", nil, nil),
-		admission.Decision{Allowed: true, Class: outcome.ClassNewOrigin, Trace: trace.Trace{parentHop}}))[0]
+		admission.Decision{Answer: admission.Answer{Allowed: true, Class: outcome.ClassNewOrigin}, Trace: trace.Trace{parentHop}}))[0]
 	assert.Equal(t, "anna", intent.Actor.User)
 	assert.Equal(t, int64(3), intent.Object.Generation)
 	assert.Empty(t, intent.CausedBy)
@@ -178,22 +178,23 @@ func TestChain(t *testing.T) {
 	claim := v1alpha1.Claim{Content: "c0ffee", State: v1alpha1.ClaimOpen, Digest: held.Spec.ID, At: vote.At, By: []v1alpha1.Vote{vote}}
 	open := claims(t, claim)
 	votes := recorded(t, OfDecision(request(xr, "orders", "hans", nil, nil),
-		admission.Decision{Allowed: true, ChangesUserAnnotation: true, Annotations: map[string]*string{v1alpha1.AnnotationKeyClaims: &open}}))
+		admission.Decision{Answer: admission.Answer{Allowed: true}, ChangesUserAnnotation: true,
+			Annotations: map[string]*string{v1alpha1.AnnotationKeyClaims: &open}}))
 	require.Equal(t, []recordsv1alpha1.Type{"Vote"}, typesOf(votes))
 	assert.Equal(t, []string{held.Spec.ID}, votes[0].Differences)
 	known := map[string]string{v1alpha1.AnnotationKeyClaims: open}
 	assert.Empty(t, recorded(t, OfDecision(request(xr, "orders", "hans", known, known),
-		admission.Decision{Allowed: true, Annotations: map[string]*string{v1alpha1.AnnotationKeyClaims: &open}})), "a vote is recorded once")
+		admission.Decision{Answer: admission.Answer{Allowed: true},
+			Annotations: map[string]*string{v1alpha1.AnnotationKeyClaims: &open}})), "a vote is recorded once")
 
 	// The change passes by it.
 	childHop := hop(mr, "orders-db", "crossplane", 5, noon.Add(3*time.Minute))
 	childHop.Approval = &v1alpha1.HopApproval{Content: "c0ffee", Digest: held.Spec.ID, Mode: v1alpha1.ApprovalOnce, By: []v1alpha1.Vote{vote}}
 	of := trace.Trace{parentHop, childHop}
 	passed := recorded(t, OfDecision(request(mr, "orders-db", "crossplane", nil, nil), admission.Decision{
-		Allowed: true, Class: outcome.ClassDrift, Reason: outcome.ReasonApproved, Trace: of, Digest: change.Digest(held.Spec.ID),
-		Changes: []change.Change{{Path: "spec.forProvider.size"}},
-		Claim:   &identity.ClaimEffect{Holder: parent.Ref{GroupVersionKind: xr, Namespace: "shop", Name: "orders", UID: "uid-orders"}},
-	}))
+		Answer: admission.Answer{Allowed: true, Class: outcome.ClassDrift, Reason: outcome.ReasonApproved, Digest: change.Digest(held.Spec.ID),
+			Claim: &identity.ClaimEffect{Holder: parent.Ref{GroupVersionKind: xr, Namespace: "shop", Name: "orders", UID: "uid-orders"}}},
+		Trace: of, Changes: []change.Change{{Path: "spec.forProvider.size"}}}))
 	require.Equal(t, []recordsv1alpha1.Type{"ApprovalUsed", "Intent"}, typesOf(passed))
 	assert.Equal(t, []string{votes[0].ID}, passed[0].CausedBy)
 	assert.Equal(t, []string{passed[0].ID, intent.ID}, passed[1].CausedBy)
@@ -254,7 +255,7 @@ func TestBreakGlass(t *testing.T) {
 	vote := v1alpha1.Vote{User: "hans", At: metav1.NewTime(noon), BreakGlass: "the shop is down"}
 	open := claims(t, v1alpha1.Claim{Content: "c", State: v1alpha1.ClaimOpen, By: []v1alpha1.Vote{vote}})
 	got := recorded(t, OfDecision(request(xr, "orders", "hans", nil, nil),
-		admission.Decision{Allowed: true, Annotations: map[string]*string{v1alpha1.AnnotationKeyClaims: &open}}))
+		admission.Decision{Answer: admission.Answer{Allowed: true}, Annotations: map[string]*string{v1alpha1.AnnotationKeyClaims: &open}}))
 	require.Equal(t, []recordsv1alpha1.Type{"Vote", "BreakGlass"}, typesOf(got))
 	assert.Equal(t, "the shop is down", got[1].Message)
 	assert.Equal(t, []string{got[0].ID}, got[1].CausedBy)
@@ -270,8 +271,9 @@ func TestAllowedPathIsCheap(t *testing.T) {
 		d      admission.Decision
 		allocs float64
 	}{
-		"NoChange": {d: admission.Decision{Allowed: true}, allocs: 0},
-		"Intent": {d: admission.Decision{Allowed: true, Class: outcome.ClassNewOrigin, Trace: trace.Trace{hop(xr, "orders", "anna", 3, noon)}},
+		"NoChange": {d: admission.Decision{Answer: admission.Answer{Allowed: true}}, allocs: 0},
+		"Intent": {d: admission.Decision{Answer: admission.Answer{Allowed: true, Class: outcome.ClassNewOrigin},
+			Trace: trace.Trace{hop(xr, "orders", "anna", 3, noon)}},
 			allocs: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -289,7 +291,7 @@ func TestAllowedPathIsCheap(t *testing.T) {
 func TestGivenVotes(t *testing.T) {
 	vote := v1alpha1.Vote{User: "hans", At: metav1.NewTime(noon), Via: "Rollout"}
 	open := map[string]string{v1alpha1.AnnotationKeyClaims: claims(t, v1alpha1.Claim{Content: "c", State: v1alpha1.ClaimOpen, By: []v1alpha1.Vote{vote}})}
-	component := admission.Decision{Allowed: true, Reason: outcome.ReasonComponent}
+	component := admission.Decision{Answer: admission.Answer{Allowed: true, Reason: outcome.ReasonComponent}}
 	got := recorded(t, OfDecision(request(xr, "orders", "kausality", nil, open), component))
 	require.Equal(t, []recordsv1alpha1.Type{"Vote"}, typesOf(got))
 	assert.Equal(t, "hans", got[0].Actor.User)

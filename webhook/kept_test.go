@@ -41,7 +41,7 @@ func TestKept(t *testing.T) {
 		t.Run(test, func(t *testing.T) {
 			object, mode := read(tc.object), "m"
 			req := &admission.Request{Operation: admission.Update, Object: object}
-			d := admission.Decision{Allowed: true, Rest: read(tc.rest), Annotations: map[string]*string{"kausality.io/trace": &mode}}
+			d := admission.Decision{Answer: admission.Answer{Allowed: true}, Rest: read(tc.rest), Annotations: map[string]*string{"kausality.io/trace": &mode}}
 			ops, err := json.Marshal(review.Patches(req, d))
 			if err != nil {
 				t.Fatal(err)

@@ -45,7 +45,8 @@ func TestUnchanged(t *testing.T) {
 	is := objectOf(t, `{"apiVersion":"v1","kind":"ConfigMap","data":{"tier":"gold"},"binaryData":{"x":"eA=="},"metadata":{"name":"db","labels":{"a":"c"},
 		"managedFields":[{"manager":"kro.run/applyset","operation":"Apply","fieldsV1":{"f:data":{"f:tier":{}},"f:binaryData":{"f:x":{}}}}]}}`)
 	req := &admission.Request{Operation: admission.Update, Object: is, OldObject: was, FieldManager: "kro.run/applyset"}
-	d := admission.Decision{Allowed: true, Unchanged: true, Rest: was, Held: &admission.Decision{Reason: outcome.ReasonDrift, Digest: "0123456789abcdef"}}
+	d := admission.Decision{Answer: admission.Answer{Allowed: true, Unchanged: true}, Rest: was,
+		Held: &admission.Decision{Answer: admission.Answer{Reason: outcome.ReasonDrift, Digest: "0123456789abcdef"}}}
 	assert.Equal(t, was.Object, patched(t, req, d))
 	assert.Equal(t, "0123456789abcdef", decider.Audit(req, d)["held"][:16])
 }
@@ -59,7 +60,7 @@ func TestOwned(t *testing.T) {
 	is := objectOf(t, `{"data":{"a":"2"},"metadata":{`+managed+`{"f:data":{"f:a":{}}}}]}}`)
 	rest := objectOf(t, `{"data":{"tier":"silver","a":"2"},"metadata":{`+managed+`{"f:data":{"f:a":{}}}}]}}`)
 	req := &admission.Request{Operation: admission.Update, Object: is, OldObject: was, FieldManager: "applier"}
-	got := &unstructured.Unstructured{Object: patched(t, req, admission.Decision{Allowed: true, Rest: rest})}
+	got := &unstructured.Unstructured{Object: patched(t, req, admission.Decision{Answer: admission.Answer{Allowed: true}, Rest: rest})}
 	assert.Equal(t, rest.Object["data"], got.Object["data"])
 	assert.JSONEq(t, `{"f:data":{"f:tier":{},"f:a":{}}}`, string(got.GetManagedFields()[1].FieldsV1.Raw))
 	assert.JSONEq(t, `{"f:data":{"f:z":{}}}`, string(got.GetManagedFields()[0].FieldsV1.Raw))
@@ -67,7 +68,7 @@ func TestOwned(t *testing.T) {
 	// Nothing is patched where nothing is taken away, nor for a manager that applies nothing.
 	req.Object = rest
 	req.OldObject = rest
-	assert.Empty(t, review.Patches(req, admission.Decision{Allowed: true, Rest: rest}))
+	assert.Empty(t, review.Patches(req, admission.Decision{Answer: admission.Answer{Allowed: true}, Rest: rest}))
 	req.FieldManager = "other"
-	assert.Empty(t, review.Patches(req, admission.Decision{Allowed: true, Rest: rest}))
+	assert.Empty(t, review.Patches(req, admission.Decision{Answer: admission.Answer{Allowed: true}, Rest: rest}))
 }

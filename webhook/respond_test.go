@@ -31,9 +31,9 @@ func TestAuditAnnotations(t *testing.T) {
 		documented = append(documented, m[1])
 	}
 	d := admission.Decision{
-		Class: outcome.ClassDrift, Mode: v1alpha1.ModeEnforce, Reason: outcome.ReasonDrift, Digest: "id", Phase: v1alpha1.PhaseInitialized,
-		Resolution: outcome.ResolutionRefused, Exception: &outcome.ExceptionUse{Policy: "policy"}, Trace: trace.Trace{{}},
-		Held: &admission.Decision{Digest: "held"},
+		Answer: admission.Answer{Class: outcome.ClassDrift, Mode: v1alpha1.ModeEnforce, Reason: outcome.ReasonDrift, Digest: "id",
+			Resolution: outcome.ResolutionRefused, Exception: &outcome.ExceptionUse{Policy: "policy"}},
+		Phase: v1alpha1.PhaseInitialized, Trace: trace.Trace{{}}, Held: &admission.Decision{Answer: admission.Answer{Digest: "held"}},
 	}
 	if diff := cmp.Diff(slices.Sorted(slices.Values(documented)), slices.Sorted(maps.Keys(decider.Audit(&admission.Request{}, d)))); diff != "" {
 		t.Errorf("docs/reasons.md (-), and the source (+):\n%s", diff)

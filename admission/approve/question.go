@@ -16,17 +16,20 @@ import (
 )
 
 // Query returns the query of the approvals on a parent about the change of a child with the given digest. since is the intent
-// generation of the parent that an approval must have, and lacks as in approval.Query.
-func Query(f *facts.Facts, digest change.Digest, since int64, lacks func([]v1alpha1.Vote) (string, bool)) approval.Query {
+// generation of the parent that an approval must have, lacks and counted as in approval.Query.
+func Query(f *facts.Facts, digest change.Digest, since int64, lacks func([]v1alpha1.Vote) (string, bool),
+	counted func([]v1alpha1.Vote) []v1alpha1.Vote,
+) *approval.Query {
 	use := Use(f, digest.ID())
-	return approval.Query{
+	return &approval.Query{
 		APIVersion: use.Child.APIVersion, Kind: use.Child.Kind, Name: use.Child.Name, Resource: f.Resource(),
-		Relation: v1alpha1.RelationControllerChild, Digests: []change.Digest{digest}, Intent: since, Use: use, Lacks: lacks,
+		Relation: v1alpha1.RelationControllerChild, Digests: []change.Digest{digest}, Intent: since, Use: use,
+		Lacks: lacks, Counted: counted,
 	}
 }
 
 // By returns the verdict on a change that an approval on a holder lets pass, with the claim that it needs.
-func By(f *facts.Facts, class outcome.Class, holder *parent.State, set approval.Set, m approval.Match, use approval.Use) outcome.Verdict {
+func By(f *facts.Facts, class outcome.Class, holder *parent.State, set approval.Set, m approval.Match, use approval.Use) *outcome.Verdict {
 	v := outcome.Allow(class, outcome.ReasonApproved)
 	v.Resolution = outcome.ResolutionApproved
 	v.Approval = m.Approval(use.Digest)
@@ -42,15 +45,15 @@ func By(f *facts.Facts, class outcome.Class, holder *parent.State, set approval.
 
 // ByOwn returns the verdict on a change that an approval on the object itself lets pass. Nothing is claimed: the change is an
 // intent, which ends the approvals from before.
-func ByOwn(class outcome.Class, m approval.Match, id string) outcome.Verdict {
+func ByOwn(class outcome.Class, m approval.Match, id string) *outcome.Verdict {
 	v := outcome.Allow(class, outcome.ReasonApproved)
 	v.Approval = m.Approval(id)
 	return v
 }
 
 // Upgrade returns the verdict on a change that one of the UpgradeAllowances permits to a new build of the controller
-// (KR-05-10); the zero verdict where none does.
-func Upgrade(f *facts.Facts, class outcome.Class, candidates []*allowance.Upgrade, build allowance.Build, id string) outcome.Verdict {
+// (KR-05-10); nil where none does.
+func Upgrade(f *facts.Facts, class outcome.Class, candidates []*allowance.Upgrade, build allowance.Build, id string) *outcome.Verdict {
 	var stored string
 	build.Fingerprint, stored = build.Upgrade(f.Req.Fingerprint())
 	q := allowance.UpgradeQuery{
@@ -67,13 +70,13 @@ func Upgrade(f *facts.Facts, class outcome.Class, candidates []*allowance.Upgrad
 		v.Approval = &v1alpha1.HopApproval{Policy: u.Key(), Digest: id}
 		return v
 	}
-	return outcome.Verdict{}
+	return nil
 }
 
-// Policy returns the verdict on a change that a rule of an ApprovalPolicy lets pass (KR-05-12); the zero verdict
+// Policy returns the verdict on a change that a rule of an ApprovalPolicy lets pass (KR-05-12); nil
 // where no rule does. The warnings name rules that could not be evaluated. The caller sets the fields of the query
 // that depend on the parent: OtherActor, Input, Parent, Intent and Digest; Policy sets the rest.
-func Policy(ctx context.Context, f *facts.Facts, class outcome.Class, q allowance.ExceptionQuery) (outcome.Verdict, []string) {
+func Policy(ctx context.Context, f *facts.Facts, class outcome.Class, q allowance.ExceptionQuery) (*outcome.Verdict, []string) {
 	object := f.Desired.New
 	if f.Req.Operation == request.Delete {
 		object = f.Desired.Old
@@ -86,7 +89,7 @@ func Policy(ctx context.Context, f *facts.Facts, class outcome.Class, q allowanc
 	q.Child, q.Desired, q.UserID, q.Claim, q.Now, q.Stale = use.Child, change.Desired(object), use.User, use.Claim, f.Req.Time, stale
 	x, warnings := f.PolicySet().Excepted(ctx, q)
 	if x == nil {
-		return outcome.Verdict{}, warnings
+		return nil, warnings
 	}
 	v := outcome.Allow(class, outcome.ReasonExcepted)
 	v.Resolution = outcome.ResolutionApproved

@@ -17,7 +17,7 @@ import (
 
 // compositeDeletion decides about all managed resources below a composite, a Claim or an instance of a graph
 // (KR-08-12). One that enforces makes the decision one of mode enforce.
-func (ev *decider) compositeDeletion() (outcome.Verdict, Finding, error) {
+func (ev *decider) compositeDeletion() (*outcome.Verdict, Finding, error) {
 	root := parent.Sum(ev.Req.OldObject, ev.Kind.Role)
 	below, err := ev.World.Managed(ev.ctx, root)
 	if err != nil {
@@ -34,7 +34,7 @@ func (ev *decider) compositeDeletion() (outcome.Verdict, Finding, error) {
 	for _, mr := range below {
 		blocks, err := ev.blocks(mr)
 		if err != nil {
-			return outcome.Verdict{}, Finding{}, err
+			return nil, Finding{}, err
 		}
 		decision := allowance.DeletionUndeclared
 		if blocks {
@@ -71,9 +71,9 @@ func (ev *decider) compositeDeletion() (outcome.Verdict, Finding, error) {
 // orphaningDeletion decides about the deletion of a composite that deletes none of its composed resources (of a
 // Claim, Crossplane deletes the composite). A freeze or rejection of the composite does not apply to the managed
 // resources afterwards (KR-13-61).
-func (ev *decider) orphaningDeletion(root *parent.State, below []*parent.State) outcome.Verdict {
+func (ev *decider) orphaningDeletion(root *parent.State, below []*parent.State) *outcome.Verdict {
 	if len(below) == 0 || ev.Mode != v1alpha1.ModeEnforce {
-		return outcome.Verdict{}
+		return nil
 	}
 	freeze, err := ev.FreezeOf(ev.ctx, root, ev.live)
 	switch {
@@ -87,14 +87,14 @@ func (ev *decider) orphaningDeletion(root *parent.State, below []*parent.State) 
 			return outcome.Refuse(ev.Facts, outcome.ClassNone, *r)
 		}
 	}
-	return outcome.Verdict{}
+	return nil
 }
 
 // unlisted returns the verdict where the managed resources below cannot be listed.
-func (ev *decider) unlisted(root *parent.State, err error) outcome.Verdict {
+func (ev *decider) unlisted(root *parent.State, err error) *outcome.Verdict {
 	if ev.Mode == v1alpha1.ModeLog {
 		ev.warnings.Add(fmt.Sprintf("cannot list the managed resources below %s: %v", identity.Describe(root.Ref), err))
-		return outcome.Verdict{}
+		return nil
 	}
 	return outcome.Refuse(ev.Facts, outcome.ClassNone, outcome.Refusal{Code: outcome.CodeInternal, Reason: outcome.ReasonParentUnreadable,
 		Why: fmt.Sprintf("the managed resources below it cannot be read: %v", err), Next: "Try again; where there are too many, delete what is below it first."})
@@ -114,10 +114,10 @@ func (ev *decider) blocks(mr *parent.State) (bool, error) {
 // retargetedBelow decides about a managed resource, below a composite that is deleted, which represents another
 // external resource than when its gate was last opened or closed. An approval of the whole does not apply to that
 // resource (KR-13-18).
-func (ev *decider) retargetedBelow(root *parent.State, blocked []*parent.State) (outcome.Verdict, Finding, bool) {
+func (ev *decider) retargetedBelow(root *parent.State, blocked []*parent.State) (*outcome.Verdict, Finding, bool) {
 	i := slices.IndexFunc(blocked, gating.Retargeted)
 	if i < 0 {
-		return outcome.Verdict{}, Finding{}, false
+		return nil, Finding{}, false
 	}
 	mr := blocked[i]
 	j := judge(ev.Facts, root, mr, "the external resource of "+identity.Describe(mr.Ref)+

@@ -54,13 +54,13 @@ type decider struct {
 
 // Decide decides about the external resources that the object, or objects below it, represent: no external resource
 // is orphaned or destroyed without a request for that, by any user (docs/specification.md, section 8) (KR-05-00).
-func Decide(ctx context.Context, f *facts.Facts, live bool, w *outcome.Warnings) (outcome.Verdict, Finding, error) {
+func Decide(ctx context.Context, f *facts.Facts, live bool, w *outcome.Warnings) (*outcome.Verdict, Finding, error) {
 	if f.Req.Operation == request.Create || f.Req.Subresource != "" {
-		return outcome.Verdict{}, Finding{}, nil
+		return nil, Finding{}, nil
 	}
 	terminating := identity.IsDeleting(f.Req.OldObject)
 	if terminating == (f.Req.Operation == request.Delete) { // neither the deletion nor a change that makes it another one
-		return outcome.Verdict{}, Finding{}, nil
+		return nil, Finding{}, nil
 	}
 	ev := &decider{Facts: f, ctx: ctx, live: live, warnings: w}
 	switch {
@@ -80,12 +80,12 @@ func Decide(ctx context.Context, f *facts.Facts, live bool, w *outcome.Warnings)
 			return v, d, nil
 		}
 	}
-	return outcome.Verdict{}, Finding{}, nil
+	return nil, Finding{}, nil
 }
 
 // managedDeletion decides about the external resource of a managed resource
 // (KR-08-10). A missing parent is no evidence that it was deleted (KR-13-03).
-func (ev *decider) managedDeletion() (outcome.Verdict, Finding) {
+func (ev *decider) managedDeletion() (*outcome.Verdict, Finding) {
 	mr := parent.Sum(ev.Req.OldObject, ev.Kind.Role)
 	if gating.StillDestroys(mr) {
 		return outcome.Refuse(ev.Facts, outcome.ClassNone, outcome.Refusal{Code: 403, Reason: outcome.ReasonExternalDeletion,
@@ -116,7 +116,7 @@ func (ev *decider) managedDeletion() (outcome.Verdict, Finding) {
 		if ev.Mode == v1alpha1.ModeEnforce || gating.WithholdsDelete(mr) {
 			d.Orphans = []parent.Ref{mr.Ref}
 		}
-		return outcome.Verdict{}, d
+		return nil, d
 	}
 	j := judge(ev.Facts, holder, mr, why)
 	j.blocked, j.byPolicy, j.mode, j.cached = []*parent.State{mr}, decision == allowance.DeletionAllowed, ev.Mode, cached
@@ -129,7 +129,7 @@ func (ev *decider) managedDeletion() (outcome.Verdict, Finding) {
 }
 
 // blockedDeletion refuses a deletion, unless it is approved and the gate is open, or the mode is log.
-func (ev *decider) blockedDeletion(j judgement) (outcome.Verdict, Finding) {
+func (ev *decider) blockedDeletion(j judgement) (*outcome.Verdict, Finding) {
 	d := Finding{Digest: j.digest, Cached: j.cached}
 	kind := ev.KindOf(j.holder)
 	r := outcome.Refusal{Code: 403, Reason: outcome.ReasonExternalDeletion, Why: j.why, Suggestion: identity.ApproveCommand(j.holder, kind, j.digest.ID())}
@@ -162,7 +162,7 @@ func (ev *decider) blockedDeletion(j judgement) (outcome.Verdict, Finding) {
 	}
 	if j.mode == v1alpha1.ModeLog && !slices.ContainsFunc(j.blocked, gating.WithholdsDelete) {
 		ev.warnings.Add(outcome.Message(ev.Facts, r))
-		return outcome.Verdict{}, d
+		return nil, d
 	}
 	v := outcome.Refuse(ev.Facts, outcome.ClassNone, r)
 	v.Needs, v.Lacks = poll.Needs(votes), lacking
@@ -189,22 +189,22 @@ func orphanCommands(ev *decider, blocked []*parent.State) string {
 // settles reports whether the approval of a deletion, or a freeze or rejection of it, decides about it regardless of
 // the gates that are open. It does where the provider deletes with the present policies. It also does where the
 // provider does nothing at present, so that the approval is used once it continues (KR-13-66).
-func (ev *decider) settles(j judgement, m approval.Match, approved, voted bool, d *Finding) (outcome.Verdict, bool) {
+func (ev *decider) settles(j judgement, m approval.Match, approved, voted bool, d *Finding) (*outcome.Verdict, bool) {
 	if approved && ev.Kind.ManagementPolicies && mask.Gives(j.object.ManagementPolicies, v1alpha1.VerbDelete) {
 		if d.Approved = true; m.NeedsClaim() && (j.whole == "" || m.Entry.Digest != j.whole.ID()) { // that of the whole ends with the holder
 			d.Claim = approve.Claim(ev.Facts, j.holder, j.set, m, approve.Use(ev.Facts, j.digest.ID()))
 		}
-		return outcome.Verdict{}, true
+		return nil, true
 	}
 	paused := j.paused() && (approved || j.byPolicy && voted)
 	if !approved && !paused {
-		return outcome.Verdict{}, false
+		return nil, false
 	}
 	if stop := ev.stops(j); stop != nil {
 		return j.inMode(outcome.Refuse(ev.Facts, outcome.ClassNone, *stop)), true
 	}
 	d.Approved = paused
-	return outcome.Verdict{}, paused
+	return nil, paused
 }
 
 // withWhole adds the id of the deletion of the holder with everything below it. That id also approves the deletion of

@@ -21,20 +21,20 @@ import (
 // foreignDeletion decides about an object that destroys its external resource when it
 // is deleted, and has no managementPolicies to hold it: the deletion needs an
 // approval. No gate opens before; the deletion itself passes (KR-08-42).
-func (ev *decider) foreignDeletion(what external.Destruction) (outcome.Verdict, Finding) {
+func (ev *decider) foreignDeletion(what external.Destruction) (*outcome.Verdict, Finding) {
 	o := parent.Sum(ev.Req.OldObject, ev.Kind.Role)
 	holder, cached := ev.holderFor(o)
 	j := judge(ev.Facts, holder, o, what.Why)
 	j.mode, j.cached = ev.Mode, cached
 	d := Finding{Digest: j.digest, Cached: cached}
 	if ev.policyDestroys() {
-		return outcome.Verdict{}, d
+		return nil, d
 	}
 	destroyed := approve.Destroying(ev.ctx, ev.Facts, []*parent.State{o})
 	poll := approve.PollOf(ev.Facts, destroyed, func() []string { return approve.Deleters(ev.Facts, j.digest.ID()) })
 	ask := destructionQuery(ev.Facts, j, poll)
 	if d.Approved, d.Claim = destructionApproved(ev.Facts, j, ask, what.Verb); d.Approved {
-		return outcome.Verdict{}, d
+		return nil, d
 	}
 	votes, lacking := j.set.Tally(ask)
 	suggestion := identity.ApproveCommand(holder, ev.KindOf(holder), j.digest.ID())
@@ -50,7 +50,7 @@ func (ev *decider) foreignDeletion(what external.Destruction) (outcome.Verdict, 
 	d.Report.Votes, d.Report.Lacks, d.Report.Repeat = votes, lacking, byInstance(ev)
 	if ev.Mode == v1alpha1.ModeLog {
 		ev.warnings.Add(outcome.Message(ev.Facts, r))
-		return outcome.Verdict{}, d
+		return nil, d
 	}
 	v := outcome.Refuse(ev.Facts, outcome.ClassNone, r)
 	v.Needs, v.Lacks = poll.Needs(votes), lacking

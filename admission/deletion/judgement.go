@@ -59,7 +59,7 @@ func (j judgement) paused() bool {
 
 // inMode returns a verdict in the mode of the judgement: a managed resource below that enforces decides for the whole
 // deletion.
-func (j judgement) inMode(v outcome.Verdict) outcome.Verdict {
+func (j judgement) inMode(v *outcome.Verdict) *outcome.Verdict {
 	v.Mode = j.mode
 	return v
 }

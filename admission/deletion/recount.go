@@ -17,13 +17,13 @@ import (
 // recount counts the votes again by which gates are open for Delete, at the deletion that destroys the external
 // resources behind them: the user who requests it was no author when they were counted (KR-14-62). root is the
 // deleted object.
-func (ev *decider) recount(root *parent.State, below []*parent.State) (outcome.Verdict, Finding) {
+func (ev *decider) recount(root *parent.State, below []*parent.State) (*outcome.Verdict, Finding) {
 	if !ev.PolicySet().HasRules() {
-		return outcome.Verdict{}, Finding{}
+		return nil, Finding{}
 	}
 	above, cached := ev.holderFor(root)
 	if carriesOut(ev.Facts, above) || byInstance(ev) {
-		return outcome.Verdict{}, Finding{}
+		return nil, Finding{}
 	}
 	for _, mr := range below {
 		gate := mask.ParseGate(mr.Annotations)
@@ -51,7 +51,7 @@ func (ev *decider) recount(root *parent.State, below []*parent.State) (outcome.V
 		j.digest, j.exact, j.blocked, j.mode, j.cached = change.Digest(gate.Digest), true, []*parent.State{mr}, ev.Mode, cached
 		return ev.blockedDeletion(j)
 	}
-	return outcome.Verdict{}, Finding{}
+	return nil, Finding{}
 }
 
 // maxBetween bounds the composites between a managed resource and a root.

@@ -13,27 +13,27 @@ import (
 // terminatingDeletion decides about a change of a managed resource that is being deleted, after which its provider
 // deletes an external resource that it would not have deleted before. If anything was approved, it is not that
 // deletion. The approval is used by the change itself, and no gate opens before.
-func (ev *decider) terminatingDeletion() (outcome.Verdict, Finding, error) {
+func (ev *decider) terminatingDeletion() (*outcome.Verdict, Finding, error) {
 	was, mr := parent.Sum(ev.Req.OldObject, ev.Kind.Role), parent.Sum(ev.Req.Object, ev.Kind.Role)
 	var why string
 	switch {
 	case !gating.Destroys(mr):
-		return outcome.Verdict{}, Finding{}, nil
+		return nil, Finding{}, nil
 	case ev.Retarget: // (KR-13-18)
 		why = "it is being deleted, and its provider would delete that external resource instead"
 		if own, err := actor.IsController(ev.ctx, ev.Facts); own || err != nil {
-			return outcome.Verdict{}, Finding{}, err
+			return nil, Finding{}, err
 		}
 	case !gating.Destroys(was) && !ev.keepsPolicies(): // (KR-13-60)
 		why = "it is being deleted, and its provider would delete its external resource, which it would not with the stored policies"
 	default:
-		return outcome.Verdict{}, Finding{}, nil
+		return nil, Finding{}, nil
 	}
 	holder, cached := ev.holderFor(mr)
 	j := judge(ev.Facts, holder, mr, why)
 	j.blocked, j.mode, j.cached, j.terminating = []*parent.State{mr}, ev.Mode, cached, true
 	if err := withWhole(ev, &j); err != nil {
-		return outcome.Verdict{}, Finding{}, err
+		return nil, Finding{}, err
 	}
 	v, d := ev.blockedDeletion(j)
 	return v, d, nil

@@ -78,35 +78,61 @@ const (
 	ReasonDriftLogged   Reason = "DriftLogged"
 )
 
-// Decision about a request.
-type Decision struct {
+// Answer to a request: what a step decides.
+type Answer struct {
 	Allowed bool
-	Class   Class
-	Reason  Reason
+	// Unchanged: the write passes with all that is stored, metadata included, which is Rest (KR-18-06).
+	Unchanged bool
 	// Code is the HTTP status of a refusal.
-	Code int32
+	Code   int32
+	Class  Class
+	Reason Reason
 	// Message of a refusal: the change, why it is refused, and what to do.
 	Message string
 	// Why is the reason within Message, as a clause: also of drift that passes
 	// in log mode; empty for other allowed changes.
 	Why string
-	// Warnings for the caller.
-	Warnings []string
-
-	Mode  v1alpha1.Mode
-	Phase v1alpha1.Phase
+	// Mode of the object, or of the managed resource that decides about a deletion.
+	Mode v1alpha1.Mode
 	// Resolution of a drift; "" for a change that is not drift.
 	Resolution string
-	// Changes of the desired state, the mask left aside.
-	Changes []change.Change
 	// Digest of the difference; empty where nothing changed or there is no parent.
 	Digest change.Digest
+
+	// Claim to write before the change may pass; nil for none.
+	Claim *identity.ClaimEffect
+	// PolicyClaim to write before the change may pass; nil for none.
+	PolicyClaim *PolicyClaimEffect
+	// Approve to write although the request is refused: what is refused now passes
+	// once the gate is open; nil for none.
+	Approve *ApproveEffect
+	// Exception is the rule of an ApprovalPolicy that approved it, or the
+	// UpgradeAllowance; nil for none.
+	Exception *ExceptionUse
+	// Report to send; nil for none.
+	Report *Report
+	// Suggestion is the command that approves the refused change.
+	Suggestion string
+	// Lacks is what the votes for the refused change lack by the ApprovalRules that match it, as a clause; empty where none does.
+	Lacks string
+	// Needs are what each ApprovalRule that matches the refused change requires; nil for none.
+	Needs []allowance.Need
+	// Causes of a drift that was refused or logged (KR-07-10, KR-07-14); nil for other decisions.
+	Causes []v1alpha1.HopCause
+}
+
+// Decision about a request.
+type Decision struct {
+	Answer
+	// Warnings for the caller.
+	Warnings []string
+	Phase    v1alpha1.Phase
+	// Changes of the desired state, the mask left aside.
+	Changes []change.Change
 	// Held is the refusal of the part of an allowed change that was held before the last intent (KR-05-56); nil for
 	// none. The edits of the object are those of Rest then, which is the object without that part.
 	Held *Decision
 	Rest *unstructured.Unstructured
-	// Unchanged: the write passes with all that is stored, metadata included, which is Rest (KR-18-06).
-	Unchanged bool
 	// Before: all that is refused was held before the last intent.
 	Before bool
 	// Drift that is refused or logged, to be remembered until it is approved or no longer wanted; nil for none, and
@@ -131,30 +157,9 @@ type Decision struct {
 	Gate *v1alpha1.Gate
 	// Unopened: the allowed change is about the external resource, and no allowance opens the gate for it.
 	Unopened bool
-
-	// Claim to write before the change may pass; nil for none.
-	Claim *identity.ClaimEffect
-	// PolicyClaim to write before the change may pass; nil for none.
-	PolicyClaim *PolicyClaimEffect
-	// Approve to write although the request is refused: what is refused now passes
-	// once the gate is open; nil for none.
-	Approve *ApproveEffect
 	// Orphans are managed resources whose external resources a policy leaves behind.
 	// Each gets the annotation deletion before the request is allowed; nil for none.
 	Orphans []parent.Ref
-	// Exception is the rule of an ApprovalPolicy that approved it, or the
-	// UpgradeAllowance; nil for none.
-	Exception *ExceptionUse
-	// Report to send; nil for none.
-	Report *Report
-	// Suggestion is the command that approves the refused change.
-	Suggestion string
-	// Lacks is what the votes for the refused change lack by the ApprovalRules that match it, as a clause; empty where none does.
-	Lacks string
-	// Needs are what each ApprovalRule that matches the refused change requires; nil for none.
-	Needs []allowance.Need
-	// Causes of a drift that was refused or logged (KR-07-10, KR-07-14); nil for other decisions.
-	Causes []v1alpha1.HopCause
 }
 
 // ApproveEffect approves, on behalf of a policy, what a policy allows: the gate

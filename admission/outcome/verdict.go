@@ -39,12 +39,11 @@ type Warnings []string
 func (w *Warnings) Add(text ...string) { *w = append(*w, text...) }
 
 // Claims reports whether the change passes by an approval that must be claimed.
-func (v Verdict) Claims() bool { return v.Claim != nil || v.PolicyClaim != nil }
+func (v *Verdict) Claims() bool { return v.Claim != nil || v.PolicyClaim != nil }
 
-// Verdict of a step: what it decides of the Decision. It has a Reason; the zero Verdict decides
-// nothing, and an empty Mode is that of the object.
+// Verdict of a step. It has a Reason; a nil Verdict decides nothing, and an empty Mode is that of the object.
 type Verdict struct {
-	Decision
+	Answer
 	// Approval that lets drift pass, for the hop; nil for none.
 	Approval *v1alpha1.HopApproval
 	// Upgrade that lets drift pass; nil for none.
@@ -79,14 +78,14 @@ const (
 )
 
 // Allow returns the verdict that a change of a class may pass.
-func Allow(class Class, r Reason) Verdict {
-	return Verdict{Decision: Decision{Allowed: true, Class: class, Reason: r}}
+func Allow(class Class, r Reason) *Verdict {
+	return &Verdict{Answer: Answer{Allowed: true, Class: class, Reason: r}}
 }
 
 // Refuse returns the verdict that a change of a class may not pass (KR-05-23). The code for Crossplane's apply differs: of a 403
 // it gives up the whole composite (KR-05-24).
-func Refuse(f *facts.Facts, class Class, r Refusal) Verdict {
-	v := Verdict{Decision: Decision{Class: class, Reason: r.Reason, Code: r.Code, Message: Message(f, r), Why: r.Why, Approve: r.Approve}}
+func Refuse(f *facts.Facts, class Class, r Refusal) *Verdict {
+	v := &Verdict{Answer: Answer{Class: class, Reason: r.Reason, Code: r.Code, Message: Message(f, r), Why: r.Why, Approve: r.Approve}}
 	// An internal error keeps its code: Crossplane retries it, but not a request
 	// that is invalid.
 	if subject.IsComposedApply(f.Manager) && r.Code != CodeInternal {
