@@ -134,7 +134,7 @@ func (ed *editor) run() *outcome.Refusal {
 		return r
 	}
 	ed.writeFingerprint()
-	ed.setGate()
+	ed.writeGate()
 	writeCause(ed, reachesNow(ed))
 	ed.keepParent()
 	ed.warnUnknown()

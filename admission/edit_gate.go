@@ -15,9 +15,9 @@ import (
 // openedBy are the verbs that a change opens the gate for where no policy governs it. They are not modified.
 var openedBy = []v1alpha1.Verb{v1alpha1.VerbUpdate}
 
-// setGate puts the mask of a managed resource into the state that the allowed request requires (KR-08-04), and keeps that of an
+// writeGate puts the mask of a managed resource into the state that the allowed request requires (KR-08-04), and keeps that of an
 // object of an external system.
-func (ed *editor) setGate() {
+func (ed *editor) writeGate() {
 	req, p := ed.Req, ed.Desired
 	if !ed.Kind.ManagementPolicies {
 		if ed.Mode == v1alpha1.ModeEnforce {

@@ -223,7 +223,7 @@ func (ArgoCD) Open(o *unstructured.Unstructured, gate v1alpha1.Gate, by external
 	return map[string]any{"operation": operation}
 }
 
-// Close for automated syncs, and remove an operation of ours that has not
+// Close for automated syncs, and remove an operation of Kausality that has not
 // ended.
 func (ArgoCD) Close(o *unstructured.Unstructured) map[string]any {
 	edit := map[string]any{"spec": map[string]any{"syncPolicy": map[string]any{"automated": map[string]any{"enabled": false}}}}
