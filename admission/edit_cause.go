@@ -48,7 +48,7 @@ func causeOf(ed *editor) carry.Cause {
 	c := carry.Cause{Provenance: external.ProvenanceOf(trace.Of(ed.after()), ed.Req.Namespace), Allowances: carry.AllowancesOf(ed.external)}
 	if d := ed.Options.Deadline; ed.gate != nil && d > 0 {
 		c.Verbs = carry.Allowed(ed.Req.Kind.GroupKind(), *ed.gate)
-		c.Until = ed.gate.At.Add(gating.DeadlineOf(ed.Settings, gating.Defaults{Deadline: d}))
+		c.Until = gating.LastEndOf(*ed.gate, gating.DeadlineOf(ed.Settings, gating.Defaults{Deadline: d}))
 	}
 	return c
 }

@@ -62,8 +62,8 @@ func (r *run) allow(res *resource, out *fnv1.Resource, set map[string]string) {
 		return
 	}
 	state := parent.Sum(res.desired, parent.RoleManaged)
-	deadline := gating.DeadlineOf(r.policies.Settings(state.Ref, state.Labels), gating.Defaults{})
-	value, err := carry.Open(res.desired.GroupVersionKind().GroupKind(), carry.ForProvider(ssa.Object(out.GetResource())), gate, deadline, res.changes())
+	until := gating.LastEndOf(gate, gating.DeadlineOf(r.policies.Settings(state.Ref, state.Labels), gating.Defaults{}))
+	value, err := carry.Open(res.desired.GroupVersionKind().GroupKind(), carry.ForProvider(ssa.Object(out.GetResource())), gate, until, res.changes())
 	if err == nil && value != nil {
 		out.Resource = withField(out, f.Name, ssa.ToValue(value)).GetResource()
 	}

@@ -60,7 +60,7 @@ func (c *Controller) carry(ctx context.Context, o *cluster.Object, g gating.Mana
 	if err != nil || content == nil {
 		return err
 	}
-	name, value, warnings := carry.OpenedBy(&unstructured.Unstructured{Object: content}, s, c.Provenance, d.Gate, g.Deadline)
+	name, value, warnings := carry.OpenedBy(&unstructured.Unstructured{Object: content}, s, c.Provenance, d.Gate, gating.LastEndOf(d.Gate, g.Deadline))
 	if name != "" {
 		p.ForProvider = map[string]any{name: value}
 	}

@@ -136,12 +136,12 @@ func Allowed(gk schema.GroupKind, gate v1alpha1.Gate) []string {
 	return verb.Of(gk).Names(verbs)
 }
 
-// Open returns the field of a Workspace, by its spec.forProvider, with what its gate is open for, in place of what it had about that; changed: by a
+// Open returns the field of a Workspace, by its spec.forProvider, with what its gate is open for and until when, in place of what it had of that; changed: by a
 // change, whose allowances stay. The origin stays, and where it is not known nothing is added.
-func Open(gk schema.GroupKind, forProvider map[string]any, gate v1alpha1.Gate, deadline time.Duration, changed bool) (value any, err error) {
+func Open(gk schema.GroupKind, forProvider map[string]any, gate v1alpha1.Gate, until time.Time, changed bool) (value any, err error) {
 	f := Of(gk, forProvider, nil)
 	taken := f.Taken(forProvider[f.Name])
-	c := Cause{Verbs: Allowed(gk, gate), Until: gate.At.Add(deadline)}
+	c := Cause{Verbs: Allowed(gk, gate), Until: until}
 	var out []Entry
 	for _, e := range taken {
 		switch e.Name {
@@ -163,7 +163,7 @@ func Open(gk schema.GroupKind, forProvider map[string]any, gate v1alpha1.Gate, d
 
 // OpenedBy returns the field of a managed resource, by its content, that carries its cause, and the value with what a gate is open for: for a
 // gate that is opened by other means than a change. name is "" where there is none, nothing is recorded, or the value is as it is.
-func OpenedBy(o *unstructured.Unstructured, s settings.Settings, byDefault []v1alpha1.Provenance, gate v1alpha1.Gate, deadline time.Duration) (
+func OpenedBy(o *unstructured.Unstructured, s settings.Settings, byDefault []v1alpha1.Provenance, gate v1alpha1.Gate, until time.Time) (
 	name string, value any, warnings []string) {
 	gk := o.GroupVersionKind().GroupKind()
 	f := Of(gk, ForProvider(o.Object), nil)
@@ -171,7 +171,7 @@ func OpenedBy(o *unstructured.Unstructured, s settings.Settings, byDefault []v1a
 		return "", nil, nil
 	}
 	w := Write{Field: f, Object: o.Object, Old: o.Object, Records: true, Reached: true, Cause: Cause{
-		Provenance: external.ProvenanceOf(trace.Of(o.GetAnnotations()), o.GetNamespace()), Verbs: Allowed(gk, gate), Until: gate.At.Add(deadline),
+		Provenance: external.ProvenanceOf(trace.Of(o.GetAnnotations()), o.GetNamespace()), Verbs: Allowed(gk, gate), Until: until,
 	}}
 	value, changed, warnings := w.Edit()
 	if !changed {

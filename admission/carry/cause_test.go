@@ -130,7 +130,7 @@ func TestOpenedBy(t *testing.T) {
 		return o
 	}
 	gate := v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{v1alpha1.VerbDelete}, At: metav1.NewTime(time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC))}
-	name, value, _ := OpenedBy(object([]any{entry("name", "MINE", "1"), entry("name", VariableAllowed, "apply")}), on, nil, gate, time.Hour)
+	name, value, _ := OpenedBy(object([]any{entry("name", "MINE", "1"), entry("name", VariableAllowed, "apply")}), on, nil, gate, gate.At.Add(time.Hour))
 	want := []any{entry("name", "MINE", "1"), entry("name", VariableTraceID, external.ProvenanceOf([]v1alpha1.Hop{hop("hans")}, "").TraceID),
 		entry("name", VariableInitiator, "hans"), entry("name", VariableOrigin, "XDatabase.example.org/orders@4"),
 		entry("name", VariableAllowed, "destroy"), entry("name", VariableAllowedUntil, "2026-01-05T10:00:00Z")}
@@ -138,9 +138,9 @@ func TestOpenedBy(t *testing.T) {
 		t.Errorf("%q: -want, +got:\n%s", name, d)
 	}
 	for reason, got := range map[string]string{
-		"written already": first(OpenedBy(object(value), on, nil, gate, time.Hour)),
-		"not recorded":    first(OpenedBy(object(nil), settings.Settings{}, nil, gate, time.Hour)),
-		"not a list":      first(OpenedBy(object("A=1"), on, nil, gate, time.Hour)),
+		"written already": first(OpenedBy(object(value), on, nil, gate, gate.At.Add(time.Hour))),
+		"not recorded":    first(OpenedBy(object(nil), settings.Settings{}, nil, gate, gate.At.Add(time.Hour))),
+		"not a list":      first(OpenedBy(object("A=1"), on, nil, gate, gate.At.Add(time.Hour))),
 	} {
 		if got != "" {
 			t.Errorf("%s: %q", reason, got)

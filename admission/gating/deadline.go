@@ -24,23 +24,44 @@ func DeadlineOf(s settings.Settings, d Defaults) time.Duration {
 	return DefaultDeadline
 }
 
-// The rule about the deadline of openings (KR-08-09) is left and past: the gate, the function, the audit and the plugin decide by them, through
-// Decide and Expired.
-
-// left returns the time until the deadline of an opening. Where none is left, the deadline has passed.
-func (g Managed) left(opened metav1.Time) time.Duration {
-	return opened.Add(g.Deadline).Sub(g.Now)
+// EndOf returns when an opening ends for a verb, unless it is confirmed before (KR-08-09). Gate, function, audit and plugin decide by it. Delete is
+// counted from when the gate was opened for it.
+func EndOf(gate v1alpha1.Gate, verb v1alpha1.Verb, deadline time.Duration) time.Time {
+	opened := gate.At
+	if verb == v1alpha1.VerbDelete {
+		opened = DeletionOpenedAt(gate)
+	}
+	return opened.Add(deadline)
 }
 
-// past reports whether the deadline of an opening has passed.
-func (g Managed) past(opened metav1.Time) bool { return g.left(opened) <= 0 }
-
-// Expired reports whether the deadline of a gate that is open has passed, for one of its verbs at least: Delete has one of its own. It is for
-// who looks at a gate and does not decide about it; the gate itself goes on to the verbs that are left, by past.
-func (g Managed) Expired(gate v1alpha1.Gate) bool {
-	if gate.State != v1alpha1.GateOpen {
-		return false
+// DeletionOpenedAt returns when a gate that is open for Delete was opened for it.
+func DeletionOpenedAt(gate v1alpha1.Gate) metav1.Time {
+	if gate.DeleteAt != nil {
+		return *gate.DeleteAt
 	}
-	deletes, more := slices.Contains(gate.Verbs, v1alpha1.VerbDelete), len(notDelete(gate.Verbs)) > 0
-	return deletes && g.past(DeletionOpenedAt(gate)) || more && g.past(gate.At)
+	return gate.At
+}
+
+// LastEndOf returns the last EndOf a verb that a gate is open for.
+func LastEndOf(gate v1alpha1.Gate, deadline time.Duration) (last time.Time) {
+	for _, v := range gate.Verbs {
+		if end := EndOf(gate, v, deadline); end.After(last) {
+			last = end
+		}
+	}
+	return last
+}
+
+// left returns the time until an opening ends for a verb; none or less where it has ended.
+func (g Managed) left(gate v1alpha1.Gate, verb v1alpha1.Verb) time.Duration {
+	return EndOf(gate, verb, g.Deadline).Sub(g.Now)
+}
+
+// past reports whether an opening has ended for a verb.
+func (g Managed) past(gate v1alpha1.Gate, verb v1alpha1.Verb) bool { return g.left(gate, verb) <= 0 }
+
+// Expired reports whether an open gate has ended for one of its verbs at least. It is for who looks at a gate and does not decide about it; the
+// gate itself goes on to the verbs that are left.
+func (g Managed) Expired(gate v1alpha1.Gate) bool {
+	return gate.State == v1alpha1.GateOpen && slices.ContainsFunc(gate.Verbs, func(v v1alpha1.Verb) bool { return g.past(gate, v) })
 }

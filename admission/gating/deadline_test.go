@@ -21,18 +21,23 @@ func TestExpired(t *testing.T) {
 		gate v1alpha1.Gate
 		want bool
 	}{
-		"Left":      {gate: v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{fx.Update}, At: at(time.Hour - time.Second)}},
-		"NoneLeft":  {gate: v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{fx.Update}, At: at(time.Hour)}, want: true},
-		"Closed":    {gate: v1alpha1.Gate{State: v1alpha1.GateClosed, Verbs: []v1alpha1.Verb{fx.Update}, At: old}},
-		"Delete":    {gate: v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{fx.Delete}, At: old, DeleteAt: &young}},
-		"DeleteOld": {gate: v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{fx.Delete}, At: old}, want: true},
-		"Both":      {gate: v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{fx.Update, fx.Delete}, At: old, DeleteAt: &young}, want: true},
-		"BothYoung": {gate: v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{fx.Update, fx.Delete}, At: young, DeleteAt: &young}},
+		"Left":           {gate: v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{fx.Update}, At: at(time.Hour - time.Second)}},
+		"NoneLeft":       {gate: v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{fx.Update}, At: at(time.Hour)}, want: true},
+		"Closed":         {gate: v1alpha1.Gate{State: v1alpha1.GateClosed, Verbs: []v1alpha1.Verb{fx.Update}, At: old}},
+		"Delete":         {gate: v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{fx.Delete}, At: old, DeleteAt: &young}},
+		"DeleteOld":      {gate: v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{fx.Delete}, At: old}, want: true},
+		"Both":           {gate: v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{fx.Update, fx.Delete}, At: old, DeleteAt: &young}, want: true},
+		"DeleteLeft":     {gate: v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{fx.Delete}, At: at(time.Hour - time.Second)}},
+		"DeleteNoneLeft": {gate: v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{fx.Delete}, At: at(time.Hour)}, want: true},
+		"BothYoung":      {gate: v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{fx.Update, fx.Delete}, At: young, DeleteAt: &young}},
 	}
 	g := Managed{Deadline: time.Hour, Now: fx.Noon}
 	for name, tc := range cases {
 		assert.Equal(t, tc.want, g.Expired(tc.gate), name)
 	}
+	both := v1alpha1.Gate{Verbs: []v1alpha1.Verb{fx.Update, fx.Delete}, At: old, DeleteAt: &young}
+	assert.Equal(t, young.Add(time.Hour), LastEndOf(both, time.Hour), "what it is open for longest")
+	assert.Equal(t, old.Add(time.Hour), LastEndOf(v1alpha1.Gate{Verbs: []v1alpha1.Verb{fx.Update}, At: old}, time.Hour))
 	policy, flag := settings.Settings{}, Defaults{Deadline: time.Minute}
 	policy.Deadline = time.Second
 	assert.Equal(t, []time.Duration{time.Second, time.Minute, DefaultDeadline},

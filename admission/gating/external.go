@@ -81,8 +81,8 @@ func (g Managed) whileRetargeted(author []string, gate v1alpha1.Gate) (d Decisio
 // settleRetargeted accepts the external resource of a closed gate that shows no
 // difference: the provider has observed it since, or had the time to.
 func (g Managed) settleRetargeted(author []string, gate v1alpha1.Gate) Decision {
-	if !g.past(gate.At) && !g.lookedSince(gate) {
-		return Decision{Why: "the provider has not reported the external resource that it was pointed at", Again: g.left(gate.At)}
+	if !g.past(gate, v1alpha1.VerbUpdate) && !g.lookedSince(gate) {
+		return Decision{Why: "the provider has not reported the external resource that it was pointed at", Again: g.left(gate, v1alpha1.VerbUpdate)}
 	}
 	gate.External, gate.Observed = RecordExternal(g.MR.Represents()), nil
 	return g.close(author, gate, ActionClose, v1alpha1.GateReasonConfirmed)

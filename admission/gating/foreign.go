@@ -78,17 +78,18 @@ func (g Foreign) shut(was v1alpha1.Gate, action Action, reason string) Decision 
 
 // opened decides about an open gate: its change is confirmed, over, past its deadline, or waited for.
 func (g Foreign) opened(gate v1alpha1.Gate) Decision {
+	left := LastEndOf(gate, g.Deadline).Sub(g.Now)
 	switch {
 	case g.View.Over != "":
 		return g.shut(gate, ActionClose, g.View.Over)
 	case g.View.Unconfirmed == "":
 		return g.shut(gate, ActionClose, v1alpha1.GateReasonConfirmed)
-	case g.past(gate.At):
+	case left <= 0:
 		return g.shut(gate, ActionClose, v1alpha1.GateReasonExpired)
 	case g.frozen() != nil:
 		return g.shutFrozen(gate)
 	}
-	return Decision{Why: g.View.Unconfirmed, Again: g.left(gate.At)}
+	return Decision{Why: g.View.Unconfirmed, Again: left}
 }
 
 // shutFrozen closes the gate while a freeze is in force (KR-14-42). What an accepted change or an allowance of it is the cause of

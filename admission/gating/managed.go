@@ -4,8 +4,6 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/external"
@@ -234,7 +232,7 @@ func (g Managed) whileOpen(author []string, gate v1alpha1.Gate) Decision {
 	if slices.Contains(gate.Verbs, v1alpha1.VerbDelete) {
 		return g.whileOpenForDelete(author, gate)
 	}
-	why, left := g.unconfirmed(gate), g.left(gate.At)
+	why, left := g.unconfirmed(gate), g.left(gate, v1alpha1.VerbUpdate)
 	if d, ok := g.letDestroy(author, gate); ok && why != "" {
 		return d
 	}
@@ -243,7 +241,7 @@ func (g Managed) whileOpen(author []string, gate v1alpha1.Gate) Decision {
 		return Decision{Why: "it has only just become Ready", Again: grace}
 	case why == "":
 		return g.close(author, gate, ActionClose, v1alpha1.GateReasonConfirmed)
-	case g.past(gate.At), g.noChange(gate):
+	case g.past(gate, v1alpha1.VerbUpdate), g.noChange(gate):
 		return g.close(author, gate, ActionClose, v1alpha1.GateReasonExpired)
 	}
 	return Decision{Why: why, Again: left}
@@ -254,21 +252,21 @@ func (g Managed) whileOpen(author []string, gate v1alpha1.Gate) Decision {
 func (g Managed) whileOpenForDelete(author []string, gate v1alpha1.Gate) Decision {
 	rest := notDelete(gate.Verbs)
 	confirmed := len(rest) == 0 || g.unconfirmed(gate) == ""
-	over := StillDestroys(g.MR) || g.past(DeletionOpenedAt(gate)) // it was approved, and is no longer wanted
-	left := g.left(DeletionOpenedAt(gate))
+	left := g.left(gate, v1alpha1.VerbDelete)
+	over := StillDestroys(g.MR) || left <= 0 // it was approved, and is no longer wanted
 	switch {
-	case over && (confirmed || g.past(gate.At)):
+	case over && (confirmed || g.past(gate, v1alpha1.VerbUpdate)):
 		return g.close(author, gate, ActionClose, v1alpha1.GateReasonExpired)
 	case over:
 		return g.withoutDelete(author, gate, rest, v1alpha1.GateReasonExpired)
 	case len(rest) > 0 && confirmed:
 		gate.Paths = nil
 		return g.narrow(author, gate, []v1alpha1.Verb{v1alpha1.VerbDelete}, v1alpha1.GateReasonConfirmed)
-	case len(rest) > 0 && g.past(gate.At):
+	case len(rest) > 0 && g.past(gate, v1alpha1.VerbUpdate):
 		gate.Paths = nil
 		return g.narrow(author, gate, []v1alpha1.Verb{v1alpha1.VerbDelete}, v1alpha1.GateReasonExpired)
 	case len(rest) > 0:
-		left = min(left, g.left(gate.At))
+		left = min(left, g.left(gate, v1alpha1.VerbUpdate))
 	}
 	return Decision{Why: "it is open for Delete", Again: left}
 }
@@ -297,14 +295,6 @@ func (g Managed) creationGrace(gate v1alpha1.Gate) time.Duration {
 		since = gate.At.Time
 	}
 	return since.Add(g.CreationGrace).Sub(g.Now)
-}
-
-// DeletionOpenedAt returns when a gate that is open for Delete was opened for it.
-func DeletionOpenedAt(gate v1alpha1.Gate) metav1.Time {
-	if gate.DeleteAt != nil {
-		return *gate.DeleteAt
-	}
-	return gate.At
 }
 
 // narrow restricts an open gate to some of its verbs: the change by the others is complete.
