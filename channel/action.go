@@ -41,6 +41,15 @@ const (
 	ActionOpen Action = "open"
 )
 
+// labels of actions, as on buttons.
+var labels = map[Action]string{
+	ActionApprove: "Approve once", ActionReject: "Reject", ActionWithdraw: "Withdraw", ActionSnooze: "Snooze", ActionFreeze: "Freeze",
+	ActionUnfreeze: "Unfreeze", ActionException: "Make an exception", ActionOpen: "Open",
+}
+
+// Label of an action, which is the same in every channel.
+func Label(a Action) string { return labels[a] }
+
 // ActionsOf a pending change, in the order in which they are offered. What deletes or replaces an object is not approved by one click: it
 // has to be opened first (KR-17-02).
 func ActionsOf(d *v1alpha1.Drift, s Ruling) (out []Action) {

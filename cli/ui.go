@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kausality-io/function-kausality/channel/page"
+	looks "github.com/kausality-io/function-kausality/channel/view"
 )
 
 // uiCommand serves the page on which users look and decide.
@@ -111,7 +112,7 @@ func (c *uiCommand) page(ctx context.Context, at net.Addr) (*page.Page, error) {
 		return nil, fmt.Errorf("cannot read the address: %w", err)
 	}
 	return page.New(page.Options{
-		Config: config, Mapper: mapper, DefaultMode: c.defaultMode, User: user.Name, Cluster: cluster, Namespace: ns, Now: c.view.now,
+		Options: looks.Options{Config: config, Mapper: mapper, DefaultMode: c.defaultMode, User: user.Name, Namespace: ns, Now: c.view.now}, Cluster: cluster,
 		Hosts: []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("localhost", port)},
 	})
 }

@@ -71,7 +71,7 @@ func (b *browser) do(r *http.Request) response {
 var hidden = regexp.MustCompile(`<input type="hidden" name="([a-z]+)" value="([^"]*)">`)
 
 // form of the page that is sent, with what is entered.
-func formOf(body string, entered url.Values) url.Values {
+func filled(body string, entered url.Values) url.Values {
 	_, body, _ = strings.Cut(body, "<main")
 	form := url.Values{}
 	for _, m := range hidden.FindAllStringSubmatch(body, -1) {
@@ -102,7 +102,7 @@ func (b *browser) take(path string, entered url.Values) (confirmation, after res
 	b.t.Helper()
 	confirmation = b.get(path)
 	require.Equal(b.t, http.StatusOK, confirmation.code, confirmation.body)
-	return confirmation, b.send(path, formOf(confirmation.body, entered), nil)
+	return confirmation, b.send(path, filled(confirmation.body, entered), nil)
 }
 
 // path of the change with an action; empty for its page.

@@ -21,11 +21,11 @@ func TestApprove(t *testing.T) {
 	shows(t, before, "What it will do", "Exactly the difference below may pass, once.", "annotation "+approveKey+" of Shop team/orders",
 		"spec.forProvider.size", "Cancel")
 	shows(t, after, `role="status">Approved.`, "An approval is stored.", "Withdraw")
-	assert.Equal(t, "once", s.annotations(shopPath)[approveKey])
-	assert.Equal(t, FieldManager, s.manager)
+	assert.Equal(t, "once", s.Annotations(shopPath)[approveKey])
+	assert.Equal(t, FieldManager, s.Manager)
 	assert.NotContains(t, b.get(b.change("")).body, "Approved.", "it is shown once")
 	b.take(b.change("approve"), nil)
-	assert.Equal(t, 2, s.patches, "no webhook has reviewed the first, so it is written again")
+	assert.Equal(t, 2, s.Patches, "no webhook has reviewed the first, so it is written again")
 }
 
 // TestActions covers KR-17-17: reject with a reason, snooze, and withdraw.
@@ -36,17 +36,17 @@ func TestActions(t *testing.T) {
 	shows(t, before, "Unrequested changes of Database team/orders-db are refused", `maxlength="1000" required`)
 	shows(t, after, "Rejected.", "not before the audit")
 	assert.JSONEq(t, `[{"apiVersion":"cloud.example.org/v1","kind":"Database","name":"orders-db","reason":"not before the audit"}]`,
-		s.annotations(shopPath)[v1alpha1.AnnotationKeyRejections])
+		s.Annotations(shopPath)[v1alpha1.AnnotationKeyRejections])
 
 	before, after = b.take(b.change("withdraw"), nil)
 	shows(t, before, "All rejections of Database team/orders-db on Shop team/orders are removed")
 	shows(t, after, "Withdrawn.", "Approve once")
-	assert.NotContains(t, s.annotations(shopPath), v1alpha1.AnnotationKeyRejections)
+	assert.NotContains(t, s.Annotations(shopPath), v1alpha1.AnnotationKeyRejections)
 
 	before, after = b.take(b.change("snooze"), url.Values{"until": {"8h"}})
 	shows(t, before, "No decision changes.", "2026-01-05T11:00:00Z", "2026-01-05T18:00:00Z", "2026-01-12T08:00:00Z")
 	shows(t, after, "Snoozed.", "snoozed until 2026-01-05T18:00:00Z by hans")
-	assert.Contains(t, s.annotations(shopPath)[v1alpha1.AnnotationKeySnooze], `"2026-01-05T18:00:00Z"`)
+	assert.Contains(t, s.Annotations(shopPath)[v1alpha1.AnnotationKeySnooze], `"2026-01-05T18:00:00Z"`)
 }
 
 // TestFreeze covers KR-17-17: an object is frozen with a reason, and the freeze that was shown is ended, also that of another user.
@@ -59,20 +59,20 @@ func TestFreeze(t *testing.T) {
 	before, after := b.take(path("freeze"), url.Values{"reason": {"incident 4711"}})
 	shows(t, before, "All changes below Shop team/orders are refused")
 	shows(t, after, "Frozen:", "Unfreeze", "incident 4711")
-	assert.Contains(t, s.annotations(shopPath)[v1alpha1.AnnotationKeyFreeze], `"user":"hans"`)
+	assert.Contains(t, s.Annotations(shopPath)[v1alpha1.AnnotationKeyFreeze], `"user":"hans"`)
 
 	unfreeze := b.get(path("unfreeze"))
 	shows(t, unfreeze, "It is frozen by hans since 2026-01-05T10:00:00Z (incident 4711)")
-	s.annotate(shopPath, v1alpha1.AnnotationKeyFreeze, `{"user":"alice","message":"another one"}`)
-	stale := b.send(path("unfreeze"), formOf(unfreeze.body, nil), nil)
+	s.Annotate(shopPath, v1alpha1.AnnotationKeyFreeze, `{"user":"alice","message":"another one"}`)
+	stale := b.send(path("unfreeze"), filled(unfreeze.body, nil), nil)
 	assert.Equal(t, http.StatusConflict, stale.code)
 	assert.Contains(t, stale.body, "another one")
-	assert.Contains(t, s.annotations(shopPath)[v1alpha1.AnnotationKeyFreeze], "another one")
-	shows(t, b.send(path("unfreeze"), formOf(stale.body, nil), nil), "Unfrozen:")
-	assert.NotContains(t, s.annotations(shopPath), v1alpha1.AnnotationKeyFreeze)
+	assert.Contains(t, s.Annotations(shopPath)[v1alpha1.AnnotationKeyFreeze], "another one")
+	shows(t, b.send(path("unfreeze"), filled(stale.body, nil), nil), "Unfrozen:")
+	assert.NotContains(t, s.Annotations(shopPath), v1alpha1.AnnotationKeyFreeze)
 	assert.Equal(t, http.StatusConflict, b.get(path("unfreeze")).code, "nothing to end")
 	frozen := b.get(path("freeze"))
-	assert.Equal(t, http.StatusUnprocessableEntity, b.send(path("freeze"), formOf(frozen.body, nil), nil).code, "no reason")
+	assert.Equal(t, http.StatusUnprocessableEntity, b.send(path("freeze"), filled(frozen.body, nil), nil).code, "no reason")
 }
 
 // TestStale covers KR-17-03 and KR-17-16: another difference than was shown is not approved, but shown, and so is one that is over.
@@ -80,20 +80,20 @@ func TestStale(t *testing.T) {
 	s, o, _ := newServer(t, held(nil))
 	b := open(t, o)
 	shown := b.get(b.change("approve"))
-	s.put(t, held(func(d *v1alpha1.Drift) { d.Spec.Difference[0].New = "5000" }))
-	stale := b.send(b.change("approve"), formOf(shown.body, nil), nil)
+	s.Put(t, held(func(d *v1alpha1.Drift) { d.Spec.Difference[0].New = "5000" }))
+	stale := b.send(b.change("approve"), filled(shown.body, nil), nil)
 	assert.Equal(t, http.StatusConflict, stale.code)
 	assert.Contains(t, stale.body, "it has changed since it was shown to you")
 	assert.Contains(t, stale.body, "5000")
-	assert.Zero(t, s.patches)
-	s.put(t, held(func(d *v1alpha1.Drift) {
+	assert.Zero(t, s.Patches)
+	s.Put(t, held(func(d *v1alpha1.Drift) {
 		d.Status.Phase, d.Status.Resolution = v1alpha1.DriftResolved, "the intent was reverted"
 	}))
-	over := b.send(b.change("approve"), formOf(stale.body, nil), nil)
+	over := b.send(b.change("approve"), filled(stale.body, nil), nil)
 	assert.Equal(t, http.StatusConflict, over.code)
 	assert.Contains(t, over.body, "the intent was reverted")
 	shows(t, b.get(b.change("")), "It is over: the intent was reverted")
-	assert.Zero(t, s.patches)
+	assert.Zero(t, s.Patches)
 }
 
 // TestDestroys covers KR-17-02: what deletes is approved only where it is shown, and confirmed.
@@ -104,9 +104,9 @@ func TestDestroys(t *testing.T) {
 	before, after := b.take(b.change("approve"), nil)
 	shows(t, before, "I have read that it deletes")
 	assert.Equal(t, http.StatusUnprocessableEntity, after.code)
-	assert.Zero(t, s.patches)
-	shows(t, b.send(b.change("approve"), formOf(after.body, url.Values{"opened": {"yes"}}), nil), "Approved.")
-	s.put(t, held(func(d *v1alpha1.Drift) { d.Spec.Difference[0].Path = "status.plan.pending" }))
+	assert.Zero(t, s.Patches)
+	shows(t, b.send(b.change("approve"), filled(after.body, url.Values{"opened": {"yes"}}), nil), "Approved.")
+	s.Put(t, held(func(d *v1alpha1.Drift) { d.Spec.Difference[0].Path = "status.plan.pending" }))
 	plan := b.get(b.change(""))
 	shows(t, plan, "It is not approved on this page", "kubectl kausality approve -n team "+heldID)
 	assert.Equal(t, http.StatusConflict, b.get(b.change("approve")).code)
@@ -120,14 +120,14 @@ func TestRefused(t *testing.T) {
 	assert.Equal(t, http.StatusUnprocessableEntity, after.code)
 	_, after = b.take(b.change("snooze"), url.Values{"until": {"forever"}})
 	assert.Equal(t, http.StatusUnprocessableEntity, after.code)
-	s.mu.Lock()
-	s.forbidden = func(method, _ string) bool { return method == http.MethodPatch }
-	s.mu.Unlock()
+	s.Mu.Lock()
+	s.Forbidden = func(method, _ string) bool { return method == http.MethodPatch }
+	s.Mu.Unlock()
 	_, after = b.take(b.change("reject"), url.Values{"reason": {"not before the audit"}})
 	assert.Equal(t, http.StatusForbidden, after.code)
 	assert.Contains(t, after.body, "the verb approve on its subresource approval")
 	assert.Contains(t, after.body, ">not before the audit</textarea>", "what was entered is kept")
-	assert.Zero(t, s.patches)
+	assert.Zero(t, s.Patches)
 	for _, action := range []string{"open", "freeze", "explode", strings.Repeat("x", 100)} {
 		assert.Equal(t, http.StatusConflict, b.get(b.change(action)).code, action)
 	}

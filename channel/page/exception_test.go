@@ -1,8 +1,6 @@
 package page
 
 import (
-	"encoding/json"
-	"io"
 	"net/http"
 	"net/url"
 	"testing"
@@ -10,39 +8,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel/view/viewtest"
 )
-
-// create an object.
-func (s *apiServer) create(w http.ResponseWriter, r *http.Request, path string) {
-	o := map[string]any{}
-	raw, err := io.ReadAll(r.Body)
-	if err == nil {
-		err = json.Unmarshal(raw, &o)
-	}
-	if err != nil {
-		failure(w, http.StatusBadRequest, metav1.StatusReasonBadRequest)
-		return
-	}
-	path += "/" + (&unstructured.Unstructured{Object: o}).GetName()
-	if s.objects[path] != nil {
-		failure(w, http.StatusConflict, metav1.StatusReasonAlreadyExists)
-		return
-	}
-	s.objects[path], s.manager = o, r.URL.Query().Get("fieldManager")
-	reply(w, http.StatusCreated, o)
-}
-
-// object at a path.
-func (s *apiServer) object(path string) map[string]any {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.objects[path]
-}
 
 // scaled is a change by a controller.
 func scaled(edit func(*v1alpha1.Drift)) *v1alpha1.Drift {
@@ -57,7 +27,7 @@ func scaled(edit func(*v1alpha1.Drift)) *v1alpha1.Drift {
 const exceptionPath = "kausality.io/v1alpha1/namespaces/team/approvalpolicies/exception-" + heldID + "-"
 
 // withExceptions is a page whose cluster serves ApprovalPolicies.
-func withExceptions(t *testing.T, drifts ...*v1alpha1.Drift) (*apiServer, *browser, *clockAt) {
+func withExceptions(t *testing.T, drifts ...*v1alpha1.Drift) (*viewtest.Server, *browser, *viewtest.Clock) {
 	t.Helper()
 	s, o, clock := newServer(t, drifts...)
 	mapper, ok := o.Mapper.(*meta.DefaultRESTMapper)
@@ -80,24 +50,24 @@ func TestException(t *testing.T) {
 		"kind: ApprovalPolicy", "mode: always", "2026-01-05T11:00:00Z",
 		"exception-"+heldID+"-object-20260105t1100")
 	shows(t, after, "There is an exception until 2026-01-05T18:00:00Z", "kubectl delete approvalpolicy exception-"+heldID+"-kind-20260105t1800 -n team")
-	policy := s.object(exceptionPath + "kind-20260105t1800")
+	policy := s.Object(exceptionPath + "kind-20260105t1800")
 	if assert.NotNil(t, policy) {
 		rule := policy["spec"].(map[string]any)["rules"].([]any)[0].(map[string]any)
 		assert.Equal(t, "2026-01-05T18:00:00Z", rule["expiry"])
 		assert.NotContains(t, rule, "name")
 	}
-	assert.Equal(t, FieldManager, s.manager)
-	clock.move(2 * time.Minute)
-	twice := b.send(b.change("exception"), formOf(before.body, url.Values{"scope": {"kind"}, "until": {"8h"}}), nil)
+	assert.Equal(t, FieldManager, s.Manager)
+	clock.Move(2 * time.Minute)
+	twice := b.send(b.change("exception"), filled(before.body, url.Values{"scope": {"kind"}, "until": {"8h"}}), nil)
 	shows(t, twice, "There is an exception until")
 	policy["spec"].(map[string]any)["rules"] = []any{}
-	other := b.send(b.change("exception"), formOf(before.body, url.Values{"scope": {"kind"}, "until": {"8h"}}), nil)
+	other := b.send(b.change("exception"), filled(before.body, url.Values{"scope": {"kind"}, "until": {"8h"}}), nil)
 	assert.Equal(t, http.StatusUnprocessableEntity, other.code)
 	assert.Contains(t, other.body, "another ApprovalPolicy has the name")
-	clock.move(2 * time.Hour)
-	late := b.send(b.change("exception"), formOf(before.body, url.Values{"scope": {"object"}, "until": {"1h"}}), nil)
+	clock.Move(2 * time.Hour)
+	late := b.send(b.change("exception"), filled(before.body, url.Values{"scope": {"object"}, "until": {"1h"}}), nil)
 	shows(t, late, "There is an exception until 2026-01-05T13:02:00Z")
-	s.put(t, scaled(func(d *v1alpha1.Drift) { d.Spec.Child.Namespace = "" }))
+	s.Put(t, scaled(func(d *v1alpha1.Drift) { d.Spec.Child.Namespace = "" }))
 	assert.Equal(t, http.StatusConflict, b.get(b.change("exception")).code, "the kind has Namespaces: it would be about all of them")
 }
 
@@ -113,33 +83,33 @@ func TestExceptionRefused(t *testing.T) {
 	assert.Contains(t, after.body, "Choose what it is about, and until when.")
 
 	shown := b.get(path)
-	s.put(t, scaled(func(d *v1alpha1.Drift) { d.Spec.Difference[0].New = "5000" }))
+	s.Put(t, scaled(func(d *v1alpha1.Drift) { d.Spec.Difference[0].New = "5000" }))
 	chosen := url.Values{"scope": {"kind"}, "until": {"monday"}}
-	stale := b.send(path, formOf(shown.body, chosen), nil)
+	stale := b.send(path, filled(shown.body, chosen), nil)
 	assert.Equal(t, http.StatusConflict, stale.code)
 	shows(t, response{code: http.StatusOK, body: stale.body}, "it has changed since it was shown to you", "5000", `value="kind" checked`, `value="monday" checked`)
 
-	s.mu.Lock()
-	s.forbidden = func(method, path string) bool {
+	s.Mu.Lock()
+	s.Forbidden = func(method, path string) bool {
 		return method == http.MethodPost && path == "kausality.io/v1alpha1/namespaces/team/approvalpolicies"
 	}
-	s.mu.Unlock()
-	refused := b.send(path, formOf(stale.body, chosen), nil)
+	s.Mu.Unlock()
+	refused := b.send(path, filled(stale.body, chosen), nil)
 	assert.Equal(t, http.StatusForbidden, refused.code)
 	shows(t, response{code: http.StatusOK, body: refused.body}, "you may not do that", "the verbs create and get on approvalpolicies", `value="monday" checked`)
 
-	s.set(true)
-	away := b.send(path, formOf(refused.body, chosen), nil)
+	s.SetAway(true)
+	away := b.send(path, filled(refused.body, chosen), nil)
 	assert.Equal(t, http.StatusServiceUnavailable, away.code)
 	assert.Contains(t, away.body, `name="scope" value="kind"`)
-	s.set(false)
-	s.mu.Lock()
-	s.forbidden = nil
-	s.mu.Unlock()
-	shows(t, b.send(path, formOf(away.body, nil), nil), "There is an exception until 2026-01-12T08:00:00Z")
-	assert.NotNil(t, s.object(exceptionPath+"kind-20260112t0800"), "what was entered was kept")
+	s.SetAway(false)
+	s.Mu.Lock()
+	s.Forbidden = nil
+	s.Mu.Unlock()
+	shows(t, b.send(path, filled(away.body, nil), nil), "There is an exception until 2026-01-12T08:00:00Z")
+	assert.NotNil(t, s.Object(exceptionPath+"kind-20260112t0800"), "what was entered was kept")
 
-	s.put(t, held(nil))
+	s.Put(t, held(nil))
 	assert.Equal(t, http.StatusConflict, b.get(path).code, "it has no user")
 	assert.NotContains(t, b.get(b.change("")).body, "Make an exception")
 }

@@ -3,6 +3,8 @@ package page
 import (
 	"net/http"
 	"strings"
+
+	"github.com/kausality-io/function-kausality/channel/view"
 )
 
 // policy of what the page may load and where its forms go: its own style sheet and script, itself, and nothing else (KR-17-14).
@@ -107,5 +109,5 @@ func (p *Page) enter(w http.ResponseWriter, r *http.Request) {
 
 // refuse a request before it is of a session.
 func (p *Page) refuse(w http.ResponseWriter, r *http.Request, status int, title, text string) {
-	p.render(w, r, nil, p.failed(&stateError{Status: status, Title: title, Text: text}))
+	p.render(w, r, nil, p.failed(&view.State{Status: status, Title: title, Text: text}))
 }

@@ -17,7 +17,7 @@ import (
 func TestForged(t *testing.T) {
 	s, o, _ := newServer(t, held(nil))
 	b := open(t, o)
-	form := formOf(b.get(b.change("approve")).body, nil)
+	form := filled(b.get(b.change("approve")).body, nil)
 	header := func(name, value string) func(*http.Request) {
 		return func(r *http.Request) {
 			if r.Header.Set(name, value); value == "" {
@@ -53,7 +53,7 @@ func TestForged(t *testing.T) {
 	none := *b
 	none.client = http.DefaultClient
 	assert.Equal(t, http.StatusUnauthorized, none.send(b.change("approve"), form, nil).code, "another browser")
-	assert.Zero(t, s.patches)
+	assert.Zero(t, s.Patches)
 	assert.Equal(t, http.StatusMisdirectedRequest, b.do(request(t, b.base+b.page.base+"/", func(r *http.Request) { r.Host = "localhost.evil.example" })).code)
 	assert.Equal(t, http.StatusForbidden, b.do(request(t, b.base+b.change("approve"), func(r *http.Request) { r.Method = http.MethodPut })).code, "another method")
 }
@@ -79,10 +79,10 @@ func TestSession(t *testing.T) {
 	assert.Equal(t, http.StatusUnauthorized, again(), "the link was used")
 	assert.Equal(t, http.StatusOK, b.get(b.page.Link()).code, "in the same browser it leads to the page")
 	for range 3 {
-		clock.move(7 * time.Hour)
+		clock.Move(7 * time.Hour)
 		assert.Equal(t, http.StatusOK, b.get(b.page.base+"/").code)
 	}
-	clock.move(8*time.Hour + time.Second)
+	clock.Move(8*time.Hour + time.Second)
 	r := b.get(b.page.base + "/")
 	assert.Equal(t, http.StatusUnauthorized, r.code)
 	assert.Contains(t, r.body, "kubectl kausality ui")
@@ -95,7 +95,7 @@ func TestSession(t *testing.T) {
 
 	p, err := New(o)
 	require.NoError(t, err)
-	clock.move(11 * time.Minute)
+	clock.Move(11 * time.Minute)
 	assert.Nil(t, p.sessions.begin(p.sessions.token), "it is too old")
 	assert.Nil(t, p.sessions.begin(""))
 	assert.NotEqual(t, p.Link(), b.page.Link())

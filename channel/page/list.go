@@ -9,6 +9,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
+	"github.com/kausality-io/function-kausality/channel/view"
 )
 
 const (
@@ -79,28 +80,28 @@ type behindData struct{ Reason, Text, Parent, Href string }
 
 // overview is the first page: what waits, by cause (KR-17-12).
 func (p lists) overview(ctx context.Context, q *query) (*answer, error) {
-	s, err := p.reader.pending(ctx)
+	s, err := p.view.Pending(ctx)
 	if s == nil {
 		return nil, err
 	}
-	data := &overviewData{Changes: channel.Plural(s.total, "change") + " of " + channel.Plural(len(s.causes), "cause"), At: metav1.NewTime(s.at)}
+	data := &overviewData{Changes: channel.Plural(s.Total, "change") + " of " + channel.Plural(len(s.Causes), "cause"), At: metav1.NewTime(s.At)}
 	if err != nil {
 		data.Away = channel.Clip(err.Error())
 	}
-	paged, from, to := pageOf(q.Request, len(s.causes), maxCauses, func(from string) string { return p.href("/", "from", from) })
+	paged, from, to := pageOf(q.Request, len(s.Causes), maxCauses, func(from string) string { return p.href("/", "from", from) })
 	data.Paging = paged
-	for _, c := range s.causes[from:to] {
+	for _, c := range s.Causes[from:to] {
 		data.Cards = append(data.Cards, p.card(c.Card))
 	}
-	for n := range s.behind[:min(len(s.behind), maxBehind)] {
-		b := &s.behind[n]
+	for n := range s.Behind[:min(len(s.Behind), maxBehind)] {
+		b := &s.Behind[n]
 		data.Behind = append(data.Behind, behindData{
 			Reason: b.Reason, Text: channel.Clip(channel.Summary(&v1alpha1.Drift{Spec: b.DriftSpec})), Parent: channel.Describe(b.Parent),
 			Href: p.links.object(b.Parent),
 		})
 	}
-	data.More = len(s.behind) - len(data.Behind)
-	data.Notes = clipped(s.unread, maxNotes)
+	data.More = len(s.Behind) - len(data.Behind)
+	data.Notes = clipped(s.Unread, maxNotes)
 	return &answer{live: true, template: "overview.html", title: "What waits", data: data}, nil
 }
 
@@ -137,27 +138,27 @@ type listed struct {
 
 // cause shows the changes of one cause.
 func (p lists) cause(ctx context.Context, q *query) (*answer, error) {
-	s, err := p.reader.pending(ctx)
+	s, err := p.view.Pending(ctx)
 	if s == nil {
 		return nil, err
 	}
 	key := q.URL.Query().Get("key")
-	for _, c := range s.causes {
+	for _, c := range s.Causes {
 		if c.Key != key {
 			continue
 		}
-		data := &causeData{Card: c.Card, At: metav1.NewTime(s.at)}
+		data := &causeData{Card: c.Card, At: metav1.NewTime(s.At)}
 		if err != nil {
 			data.Away = channel.Clip(err.Error())
 		}
-		paged, from, to := pageOf(q.Request, len(c.changes), maxChanges, func(from string) string { return p.href("/cause", "key", key, "from", from) })
+		paged, from, to := pageOf(q.Request, len(c.Changes), maxChanges, func(from string) string { return p.href("/cause", "key", key, "from", from) })
 		data.Paging = paged
-		for _, d := range c.changes[from:to] {
-			e := channel.EntryOf(d, c.ruling(d))
+		for _, d := range c.Changes[from:to] {
+			e := channel.EntryOf(d, c.Ruling(d))
 			data.Listed = append(data.Listed, listed{Entry: &e, Href: p.links.change(d, ""), Change: channel.Clip(e.Change)})
 		}
 		return &answer{live: true, template: "cause.html", title: channel.Clip(c.Title), data: data}, nil
 	}
-	return nil, &stateError{Status: http.StatusNotFound, Title: "Nothing waits for that cause",
+	return nil, &view.State{Status: http.StatusNotFound, Title: "Nothing waits for that cause",
 		Text: "All of its changes are decided or over, or were replaced by others. The first page lists what waits now."}
 }

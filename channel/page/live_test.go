@@ -79,38 +79,38 @@ func TestLive(t *testing.T) {
 	b := open(t, o)
 	b.run()
 	shows(t, b.get(b.page.base+"/"), "1 change of 1 cause")
-	assert.Zero(t, s.watched(), "without an open page nothing is watched")
+	assert.Zero(t, s.Watched(), "without an open page nothing is watched")
 	_, events := b.stream(t.Context())
 	next(t, events, "open")
-	require.Eventually(t, func() bool { return s.watched() == 1 && b.page.reader.synced() }, soon, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return s.Watched() == 1 && b.page.view.Synced() }, soon, 10*time.Millisecond)
 
 	began := time.Now()
-	s.put(t, held(func(d *v1alpha1.Drift) {
+	s.Put(t, held(func(d *v1alpha1.Drift) {
 		d.Name, d.Spec.ID, d.Spec.Child.Name = "00000000000000aa", "00000000000000aa", "bills"
 	}))
 	next(t, events, "change")
 	shows(t, b.get(b.page.base+"/"), "2 changes of 1 cause")
 	t.Logf("from the event to the page: %v", time.Since(began))
 
-	s.put(t, held(func(d *v1alpha1.Drift) { d.Status.Phase = v1alpha1.DriftResolved }))
+	s.Put(t, held(func(d *v1alpha1.Drift) { d.Status.Phase = v1alpha1.DriftResolved }))
 	next(t, events, "change")
 	shows(t, b.get(b.page.base+"/"), "1 change of 1 cause")
 	shows(t, b.get(b.page.base+"/cause?key=shops-7f3"), "bills")
 
-	s.mu.Lock()
-	lists := s.lists
-	s.mu.Unlock()
+	s.Mu.Lock()
+	lists := s.Lists
+	s.Mu.Unlock()
 	for range 20 {
 		b.get(b.page.base + "/")
 	}
-	s.mu.Lock()
-	assert.Equal(t, lists, s.lists, "what is watched is not listed")
-	s.mu.Unlock()
+	s.Mu.Lock()
+	assert.Equal(t, lists, s.Lists, "what is watched is not listed")
+	s.Mu.Unlock()
 
-	s.set(true)
+	s.SetAway(true)
 	next(t, events, "change")
 	shows(t, b.get(b.page.base+"/"), "The API server does not answer", "1 change of 1 cause")
-	s.set(false)
+	s.SetAway(false)
 	next(t, events, "change")
 	assert.NotContains(t, b.get(b.page.base+"/").body, "The API server does not answer")
 }
@@ -119,19 +119,19 @@ func TestLive(t *testing.T) {
 func TestLiveInNamespaces(t *testing.T) {
 	s, o, _ := newServer(t, held(nil))
 	o.Now = nil
-	s.forbidden = func(_, path string) bool { return path == "kausality.io/v1alpha1/drifts" || path == "v1/namespaces" }
+	s.Forbidden = func(_, path string) bool { return path == "kausality.io/v1alpha1/drifts" || path == "v1/namespaces" }
 	b := open(t, o)
 	b.run()
 	shows(t, b.get(b.page.base+"/"), "1 change of 1 cause")
 	_, events := b.stream(t.Context())
 	next(t, events, "open")
-	require.Eventually(t, func() bool { return s.watched() == 1 && b.page.reader.synced() }, soon, 10*time.Millisecond)
-	s.put(t, held(func(d *v1alpha1.Drift) {
+	require.Eventually(t, func() bool { return s.Watched() == 1 && b.page.view.Synced() }, soon, 10*time.Millisecond)
+	s.Put(t, held(func(d *v1alpha1.Drift) {
 		d.Name, d.Spec.ID, d.Spec.Child.Name = "00000000000000aa", "00000000000000aa", "bills"
 	}))
 	next(t, events, "change")
 	shows(t, b.get(b.page.base+"/"), "2 changes of 1 cause", "You may not list changes of the whole cluster")
-	s.remove(t, held(nil))
+	s.Remove(t, held(nil))
 	next(t, events, "change")
 	shows(t, b.get(b.page.base+"/"), "1 change of 1 cause")
 }
@@ -162,10 +162,10 @@ func TestStreams(t *testing.T) {
 	_, again := b.stream(t.Context())
 	next(t, again, "open")
 
-	clock.move(idle - time.Minute)
+	clock.Move(idle - time.Minute)
 	live := b.load()
 	assert.Equal(t, http.StatusOK, live.code)
-	clock.move(2 * time.Minute)
+	clock.Move(2 * time.Minute)
 	assert.Equal(t, http.StatusUnauthorized, b.load().code, "a page that loads itself keeps no session")
 	for _, events := range append(all[1:], again) {
 		require.Eventually(t, func() bool { return closed(events) }, soon, 10*time.Millisecond)
@@ -207,7 +207,7 @@ func TestNoticeOfALivePage(t *testing.T) {
 	b := open(t, o)
 	r := b.get(b.change("snooze"))
 	b.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	require.Equal(t, http.StatusSeeOther, b.send(b.change("snooze"), formOf(r.body, map[string][]string{"until": {"1h"}}), nil).code)
+	require.Equal(t, http.StatusSeeOther, b.send(b.change("snooze"), filled(r.body, map[string][]string{"until": {"1h"}}), nil).code)
 	assert.NotContains(t, b.load().body, "Snoozed.")
 	assert.Contains(t, b.get(b.page.base+"/").body, "Snoozed.")
 }
@@ -233,16 +233,4 @@ func closed(events chan string) bool {
 			return false
 		}
 	}
-}
-
-// synced reports whether all that is to be watched is.
-func (r *reader) synced() bool {
-	r.lister.watches.mu.Lock()
-	defer r.lister.watches.mu.Unlock()
-	for _, one := range r.lister.watches.of {
-		if !one.informer.HasSynced() {
-			return false
-		}
-	}
-	return len(r.lister.watches.of) > 0
 }

@@ -6,52 +6,32 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
-
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/client-go/rest"
 
 	"github.com/kausality-io/function-kausality/admission/clock"
-	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/channel/actor"
+	"github.com/kausality-io/function-kausality/channel/view"
 )
 
 const (
 	// FieldManager of what is written on the page: votes have it as their via.
 	FieldManager = "page"
-	// readFor bounds what one request reads from the cluster.
-	readFor = 30 * time.Second
 	// maxBody of a request in bytes: a form with a reason.
 	maxBody = 64 << 10
-	// maxReason of a rejection or a freeze in bytes.
-	maxReason = 1000
 )
 
 // Options of a Page.
 type Options struct {
-	// Config of the connection to the cluster, as the user whose page it is.
-	Config *rest.Config
-	// Mapper finds resources of kinds.
-	Mapper meta.RESTMapper
-	// DefaultMode of the processes in the cluster; where empty it is derived.
-	DefaultMode v1alpha1.Mode
-	// User of the configuration, as the API server authenticates them.
-	User string
+	// Options of what the user sees; Manager, Command and Again are the page's own.
+	view.Options
 	// Cluster is shown, as the name of a context.
 	Cluster string
-	// Namespace is read where the user may list neither Drifts nor Namespaces of the whole cluster.
-	Namespace string
 	// Hosts that requests may be for, with the port.
 	Hosts []string
-	// Now is the clock; time.Now where nil.
-	Now func() time.Time
 }
 
 // Page is its handler. It is safe for concurrent use.
 type Page struct {
 	options  Options
-	reader   *reader
-	actor    *actor.Actor
+	view     *view.View
 	sessions *sessions
 	streams  *streams
 	links
@@ -63,31 +43,25 @@ func New(o Options) (*Page, error) {
 	if o.Now == nil {
 		o.Now = clock.Now
 	}
-	a, err := actor.New(o.Config, o.Mapper, FieldManager)
+	o.Manager, o.Command, o.Again = FieldManager, "kubectl kausality ui", "Load the page again in a moment."
+	v, err := view.New(o.Options)
 	if err != nil {
 		return nil, err
 	}
-	r, err := newReader(o)
-	if err != nil {
-		return nil, err
-	}
-	p := &Page{options: o, reader: r, actor: a, sessions: newSessions(o.Now), links: links{base: "/" + random(8)}, mux: http.NewServeMux(),
+	p := &Page{options: o, view: v, sessions: newSessions(o.Now), links: links{base: "/" + random(8)}, mux: http.NewServeMux(),
 		streams: newStreams()}
 	c, on := changes{p}, objects{p}
-	except := exceptions{c}
 	for pattern, h := range map[string]handler{
-		"GET /{$}":                    lists{p}.overview,
-		"GET /cause":                  lists{p}.cause,
-		"GET /change/{id}":            c.show,
-		"GET /change/{id}/{action}":   c.confirm,
-		"POST /change/{id}/{action}":  c.decide,
-		"GET /change/{id}/exception":  except.confirm,
-		"POST /change/{id}/exception": except.decide,
-		"GET /object":                 on.show,
-		"GET /object/{action}":        on.confirm,
-		"POST /object/{action}":       on.decide,
-		"GET /coverage":               (&coverage{Page: p}).show,
-		"POST /leave":                 p.leave,
+		"GET /{$}":                   lists{p}.overview,
+		"GET /cause":                 lists{p}.cause,
+		"GET /change/{id}":           c.show,
+		"GET /change/{id}/{action}":  c.confirm,
+		"POST /change/{id}/{action}": c.decide,
+		"GET /object":                on.show,
+		"GET /object/{action}":       on.confirm,
+		"POST /object/{action}":      on.decide,
+		"GET /coverage":              p.coverage,
+		"POST /leave":                p.leave,
 	} {
 		p.mux.Handle(pattern, p.handle(h))
 	}
@@ -121,8 +95,7 @@ type answer struct {
 
 // stateError is a state that the user is shown in place of a page.
 type stateError struct {
-	Status      int
-	Title, Text string
+	*view.State
 	// Retry is the form to send again, with what was entered; nil for none.
 	Retry *retry
 }
@@ -132,13 +105,10 @@ type retry struct {
 	To, Reason, Shown, Scope, At, Until, Opened string
 }
 
-// Error is its text.
-func (e *stateError) Error() string { return e.Title + ": " + e.Text }
-
 // handle a checked request with a handler.
 func (p *Page) handle(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), readFor)
+		ctx, cancel := context.WithTimeout(r.Context(), view.ReadFor)
 		defer cancel()
 		s := sessionOf(r)
 		a, err := h(ctx, &query{Request: r, session: s})
@@ -157,7 +127,7 @@ func (p *Page) handle(h handler) http.Handler {
 func (p *Page) failed(err error) *answer {
 	state := (*stateError)(nil)
 	if !errors.As(err, &state) {
-		state = stateOf(err)
+		state = &stateError{State: p.view.StateOf(err)}
 	}
 	return &answer{status: state.Status, template: "state.html", title: state.Title, data: state}
 }
@@ -165,7 +135,7 @@ func (p *Page) failed(err error) *answer {
 // leave ends the session.
 func (p *Page) leave(_ context.Context, q *query) (*answer, error) {
 	p.sessions.end(q.session)
-	return nil, &stateError{Status: http.StatusOK, Title: "You have left", Text: "The session has ended. To look again: kubectl kausality ui"}
+	return nil, &view.State{Status: http.StatusOK, Title: "You have left", Text: "The session has ended. To look again: kubectl kausality ui"}
 }
 
 // allowed reports whether a request is for a host of the page.

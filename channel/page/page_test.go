@@ -62,9 +62,9 @@ func TestPages(t *testing.T) {
 // TestDecided covers KR-17-12: what is frozen, snoozed and rejected is shown with its reason.
 func TestDecided(t *testing.T) {
 	s, o, _ := newServer(t, held(nil))
-	s.annotate(shopPath, v1alpha1.AnnotationKeyFreeze, `{"user":"alice","message":"incident 4711","at":"2026-01-05T08:00:00Z"}`)
-	s.annotate(shopPath, v1alpha1.AnnotationKeySnooze, `{"expiry":"2026-01-06T08:00:00Z","user":"bert"}`)
-	s.annotate(shopPath, v1alpha1.AnnotationKeyRejections,
+	s.Annotate(shopPath, v1alpha1.AnnotationKeyFreeze, `{"user":"alice","message":"incident 4711","at":"2026-01-05T08:00:00Z"}`)
+	s.Annotate(shopPath, v1alpha1.AnnotationKeySnooze, `{"expiry":"2026-01-06T08:00:00Z","user":"bert"}`)
+	s.Annotate(shopPath, v1alpha1.AnnotationKeyRejections,
 		`[{"apiVersion":"cloud.example.org/v1","kind":"Database","name":"orders-db","reason":"not before the audit"}]`)
 	b := open(t, o)
 	for _, path := range []string{b.page.base + "/", b.change("")} {
@@ -81,14 +81,14 @@ func TestCoverage(t *testing.T) {
 	s, o, clock := newServer(t)
 	b := open(t, o)
 	shows(t, b.get(b.page.base+"/coverage"), "of 2 objects of 2 kinds are protected")
-	s.mu.Lock()
-	delete(s.objects, databasePath)
-	s.mu.Unlock()
+	s.Mu.Lock()
+	delete(s.Objects, databasePath)
+	s.Mu.Unlock()
 	shows(t, b.get(b.page.base+"/coverage"), "of 2 objects")
-	clock.move(2 * coveredFor)
+	clock.Move(2 * time.Minute)
 	shows(t, b.get(b.page.base+"/coverage"), "of 1 object of")
-	s.forbidden = func(_, path string) bool { return strings.Contains(path, "mutatingwebhookconfigurations") }
-	clock.move(2 * coveredFor)
+	s.Forbidden = func(_, path string) bool { return strings.Contains(path, "mutatingwebhookconfigurations") }
+	clock.Move(2 * time.Minute)
 	shows(t, b.get(b.page.base+"/coverage"), "What is protected is unknown")
 }
 
@@ -98,13 +98,13 @@ func TestNothing(t *testing.T) {
 	b := open(t, o)
 	shows(t, b.get(b.page.base+"/"), "Nothing waits for a decision.")
 
-	s.put(t, held(nil))
-	s.forbidden = func(_, path string) bool { return path == "kausality.io/v1alpha1/drifts" || path == "v1/namespaces" }
-	clock.move(time.Minute)
+	s.Put(t, held(nil))
+	s.Forbidden = func(_, path string) bool { return path == "kausality.io/v1alpha1/drifts" || path == "v1/namespaces" }
+	clock.Move(time.Minute)
 	shows(t, b.get(b.page.base+"/"), "shops-7f3", "You may not list changes of the whole cluster. Listed are those of 1 Namespace.")
 
-	s.forbidden = func(_, path string) bool { return strings.Contains(path, "drifts") || path == "v1/namespaces" }
-	clock.move(2 * time.Minute)
+	s.Forbidden = func(_, path string) bool { return strings.Contains(path, "drifts") || path == "v1/namespaces" }
+	clock.Move(2 * time.Minute)
 	stale := b.get(b.page.base + "/")
 	shows(t, stale, "This is what it was at")
 	fresh := open(t, o).get
@@ -122,20 +122,20 @@ func TestAway(t *testing.T) {
 	b := open(t, o)
 	shows(t, b.get(b.page.base+"/"), "shops-7f3")
 	confirmation := b.get(b.change("reject"))
-	s.set(true)
-	clock.move(time.Minute)
+	s.SetAway(true)
+	clock.Move(time.Minute)
 	shows(t, b.get(b.page.base+"/"), "The API server does not answer", "shops-7f3", "2026-01-05T10:00:00Z")
 	change := b.get(b.change(""))
 	assert.Equal(t, http.StatusServiceUnavailable, change.code)
 	assert.Contains(t, change.body, "The API server does not answer")
-	form := formOf(confirmation.body, map[string][]string{"reason": {"not before the audit"}})
+	form := filled(confirmation.body, map[string][]string{"reason": {"not before the audit"}})
 	lost := b.send(b.change("reject"), form, nil)
 	assert.Equal(t, http.StatusServiceUnavailable, lost.code)
 	assert.Contains(t, lost.body, "not before the audit")
-	s.set(false)
-	again := b.send(b.change("reject"), formOf(lost.body, map[string][]string{"reason": {"not before the audit"}}), nil)
+	s.SetAway(false)
+	again := b.send(b.change("reject"), filled(lost.body, map[string][]string{"reason": {"not before the audit"}}), nil)
 	shows(t, again, "Rejected.")
-	assert.Contains(t, s.annotations(shopPath)[v1alpha1.AnnotationKeyRejections], "not before the audit")
+	assert.Contains(t, s.Annotations(shopPath)[v1alpha1.AnnotationKeyRejections], "not before the audit")
 }
 
 // TestHostile covers KR-17-14: names and values are text, whatever is in them; secret ones are not shown, and long ones are cut.
@@ -151,7 +151,7 @@ func TestHostile(t *testing.T) {
 		d.Status.Lacks = script
 	})
 	s, o, _ := newServer(t, secret)
-	s.objects["v1/namespaces/team/secrets/s"] = map[string]any{
+	s.Objects["v1/namespaces/team/secrets/s"] = map[string]any{
 		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "s", "namespace": "team", "uid": "s"},
 		"data": map[string]any{"password": "aHVudGVyMg=="},
 	}
@@ -177,7 +177,7 @@ func TestHostile(t *testing.T) {
 func TestMany(t *testing.T) {
 	s, o, _ := newServer(t)
 	for n := range 10000 {
-		s.put(t, held(func(d *v1alpha1.Drift) {
+		s.Put(t, held(func(d *v1alpha1.Drift) {
 			d.Name, d.Spec.ID = fmt.Sprintf("%016x", n), fmt.Sprintf("%016x", n)
 			d.Spec.Child.Name, d.Spec.Causes[0].Name = fmt.Sprintf("orders-%d", n), fmt.Sprintf("shops-%d", n%40)
 			d.Status.Lacks = fmt.Sprintf("%d of 2 approvals; needs 1 more of group %s", n%5, strings.Repeat("dba", 40))
@@ -201,11 +201,11 @@ func TestMany(t *testing.T) {
 	b.run()
 	_, events := b.stream(t.Context())
 	next(t, events, "open")
-	require.Eventually(t, func() bool { return s.watched() == 1 && b.page.reader.synced() }, soon, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return s.Watched() == 1 && b.page.view.Synced() }, soon, 10*time.Millisecond)
 	const changes = 5
 	began = time.Now()
 	for n := range changes {
-		s.put(t, held(func(d *v1alpha1.Drift) {
+		s.Put(t, held(func(d *v1alpha1.Drift) {
 			d.Name, d.Spec.ID = fmt.Sprintf("%016x", 1<<20+n), fmt.Sprintf("%016x", 1<<20+n)
 		}))
 		for want := fmt.Sprintf("%d changes of", 10001+n); !strings.Contains(b.get(b.page.base+"/").body, want); {

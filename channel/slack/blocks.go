@@ -172,10 +172,12 @@ func (r renderer) actions(m *member) []slack.Block {
 // Prefix of the ids of actions.
 const actionPrefix = "kausality:"
 
-// labels of buttons.
-var labels = map[channel.Action]string{
-	channel.ActionApprove: "Approve once", channel.ActionReject: "Reject…", channel.ActionWithdraw: "Withdraw", channel.ActionSnooze: "Snooze…",
-	channel.ActionOpen: "Open",
+// label of the button of an action.
+func label(a channel.Action) string {
+	if a == channel.ActionReject || a == channel.ActionSnooze { // more is entered or chosen then
+		return channel.Label(a) + "…"
+	}
+	return channel.Label(a)
 }
 
 // snoozeLabels of the times that are offered.
@@ -189,9 +191,9 @@ func (r renderer) button(a channel.Action, d *v1alpha1.Drift) slack.BlockElement
 		for _, s := range channel.Snoozes {
 			options = append(options, slack.NewOptionBlockObject(s, plain(snoozeLabels[s], maxHeader), nil))
 		}
-		return slack.NewOptionsSelectBlockElement(slack.OptTypeStatic, plain(labels[a], maxHeader), id, options...)
+		return slack.NewOptionsSelectBlockElement(slack.OptTypeStatic, plain(label(a), maxHeader), id, options...)
 	}
-	b := slack.NewButtonBlockElement(id, string(a), plain(labels[a], 75))
+	b := slack.NewButtonBlockElement(id, string(a), plain(label(a), 75))
 	switch {
 	case a == channel.ActionOpen && r.config.Page != nil:
 		b = b.WithURL(r.page(d))

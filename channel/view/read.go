@@ -1,10 +1,11 @@
-package page
+package view
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,8 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
+	"github.com/kausality-io/function-kausality/channel/actor"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
@@ -25,11 +28,17 @@ const (
 	freshFor = 5 * time.Second
 	// againFor bounds how long it is read again before what is known is shown.
 	againFor = 10 * time.Second
-	// share of the time in which it is read what no watch reports: one part in so many, so that a large cluster is not kept busy by an open page.
+	// share of the time in which it is read what no watch reports: one part in so many, so that a large cluster is not kept busy by an open view.
 	share = 20
 )
 
-// reader of the cluster as the user of the page.
+// View is what a user sees of the cluster, read and decided with the rights of that user. It is safe for concurrent use.
+type View struct {
+	*reader
+	actor *actor.Actor
+}
+
+// reader of the cluster as the user of the view.
 type reader struct {
 	options Options
 	client  dynamic.Interface
@@ -37,7 +46,7 @@ type reader struct {
 	// live: the watches report what changes, and the snapshot is read again then.
 	live atomic.Bool
 	// have is what was read last; nil for nothing. stale: the user has written since.
-	have  atomic.Pointer[snapshot]
+	have  atomic.Pointer[Snapshot]
 	stale atomic.Bool
 
 	// mu is held while it is read again.
@@ -45,63 +54,80 @@ type reader struct {
 	// ruled is what was decided, by parent, until it is read again.
 	ruled   *inspect.Rulings
 	ruledTo time.Time
+
+	coverage struct {
+		mu   sync.Mutex
+		have *inspect.Coverage
+		at   time.Time
+	}
 }
 
-// cause of changes, with what was decided about them.
-type cause struct {
+// Cause of changes, with what was decided about them.
+type Cause struct {
 	*channel.Card
-	changes []*v1alpha1.Drift
-	ruling  func(*v1alpha1.Drift) channel.Ruling
+	Changes []*v1alpha1.Drift
+	Ruling  func(*v1alpha1.Drift) channel.Ruling
 }
 
-// snapshot of what waits.
-type snapshot struct {
-	// at is when reading it began; it is fresh until to.
-	at, to time.Time
-	causes []*cause
-	behind []inspect.Behind
-	// unread are sentences about what is not listed.
-	unread []string
-	total  int
-	// away is why it could not be read again; nil where it is fresh.
-	away error
-	// sum of what is shown: another one is another page.
-	sum uint64
+// Snapshot of what waits. It is not modified once it is returned.
+type Snapshot struct {
+	// At is when reading it began; it is fresh until to.
+	At     time.Time
+	to     time.Time
+	Causes []*Cause
+	// Behind are changes that no approval lets pass.
+	Behind []inspect.Behind
+	// Unread are sentences about what is not listed.
+	Unread []string
+	Total  int
+	// Away is why it could not be read again; nil where it is fresh.
+	Away error
+	// Sum of what is shown: another one is to be shown again.
+	Sum uint64
 }
 
-func newReader(o Options) (*reader, error) {
+// New View of a user.
+func New(o Options) (*View, error) {
+	if o.Now == nil {
+		o.Now = clock.Now
+	}
+	a, err := actor.New(o.Config, o.Mapper, o.Manager)
+	if err != nil {
+		return nil, err
+	}
 	client, err := dynamic.NewForConfig(o.Config)
 	if err != nil {
 		return nil, fmt.Errorf("cannot create a client: %w", err)
 	}
-	return &reader{options: o, client: client, lister: &lister{options: o, client: client, watches: newWatches(client), held: map[string]heldIn{}}}, nil
+	r := &reader{options: o, client: client, lister: &lister{options: o, client: client, watches: newWatches(client), held: map[string]heldIn{}}}
+	return &View{reader: r, actor: a}, nil
 }
 
-// pending changes: as the watches have reported them, else read at most freshFor ago. Where they cannot be read, the error is returned with what was read
+// Pending changes: as the watches have reported them, else read at most freshFor ago. Where they cannot be read, the error is returned with what was read
 // last; nil for nothing.
-func (r *reader) pending(ctx context.Context) (*snapshot, error) {
+func (r *reader) Pending(ctx context.Context) (*Snapshot, error) {
 	if s := r.fresh(); s != nil {
-		return s, s.away
+		return s, s.Away
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.fresh(); s != nil { // another request has read it meanwhile
-		return s, s.away
+		return s, s.Away
 	}
 	return r.again(ctx)
 }
 
 // fresh snapshot; nil where it is to be read again.
-func (r *reader) fresh() *snapshot {
+func (r *reader) fresh() *Snapshot {
 	s := r.have.Load()
-	if s == nil || r.stale.Load() || !r.live.Load() && (s.away != nil || !r.options.Now().Before(s.to)) {
+	if s == nil || r.stale.Load() || !r.live.Load() && (s.Away != nil || !r.options.Now().Before(s.to)) {
 		return nil
 	}
 	return s
 }
 
 // again read what waits. mu is held.
-func (r *reader) again(ctx context.Context) (*snapshot, error) {
+func (r *reader) again(ctx context.Context) (*Snapshot, error) {
 	have := r.have.Load()
 	if have != nil { // which is shown where the API server does not answer soon
 		var cancel context.CancelFunc
@@ -119,57 +145,60 @@ func (r *reader) again(ctx context.Context) (*snapshot, error) {
 			return nil, err
 		}
 		last := *have
-		last.away = err
+		last.Away = err
 		s = &last
 	}
 	ended := r.options.Now()
 	s.to = ended.Add(max(freshFor, ended.Sub(began))) // it is not read more than half of the time
-	s.sum = s.summed()
+	s.Sum = s.summed()
 	r.have.Store(s)
 	return s, err
 }
 
 // read what waits, and what was decided about it.
-func (r *reader) read(ctx context.Context, now time.Time) (*snapshot, error) {
+func (r *reader) read(ctx context.Context, now time.Time) (*Snapshot, error) {
 	w, err := r.lister.list(ctx, now)
 	if err != nil {
 		return nil, err
 	}
-	s := &snapshot{at: now, behind: w.Behind, total: len(w.Drifts)}
+	s := &Snapshot{At: now, Behind: w.Behind, Total: len(w.Drifts)}
 	for _, err := range w.Unread {
-		s.unread = append(s.unread, err.Error())
+		s.Unread = append(s.Unread, err.Error())
 	}
 	if r.lister.spaces != nil {
-		s.unread = append(s.unread, "You may not list changes of the whole cluster. Listed are those of "+channel.Plural(len(r.lister.spaces), "Namespace")+".")
+		s.Unread = append(s.Unread, "You may not list changes of the whole cluster. Listed are those of "+channel.Plural(len(r.lister.spaces), "Namespace")+".")
 	}
 	rulings, err := r.rulings(ctx, w.Drifts, s, now)
 	if err != nil {
 		return nil, err
 	}
 	for _, g := range channel.ByCause(w.Drifts) {
-		s.causes = append(s.causes, &cause{Card: channel.CardOf(g, rulings, ""), changes: g.Drifts, ruling: rulings})
+		s.Causes = append(s.Causes, &Cause{Card: channel.CardOf(g, rulings, ""), Changes: g.Drifts, Ruling: rulings})
 	}
 	return s, nil
 }
 
 // summed content of a snapshot, but for its time.
-func (s *snapshot) summed() uint64 {
+func (s *Snapshot) summed() uint64 {
 	h := fnv.New64a()
-	for _, c := range s.causes {
+	for _, c := range s.Causes {
 		fmt.Fprintln(h, c.Key, c.Counts, c.Causes, c.Decided)
-		for _, d := range c.changes {
-			fmt.Fprintln(h, d.Namespace, d.Name, d.ResourceVersion, channel.State(d, c.ruling(d)))
+		for _, d := range c.Changes {
+			fmt.Fprintln(h, d.Namespace, d.Name, d.ResourceVersion, channel.State(d, c.Ruling(d)))
 		}
 	}
-	for n := range s.behind {
-		fmt.Fprintln(h, s.behind[n].Reason, s.behind[n].ID, channel.Describe(s.behind[n].Child))
+	for n := range s.Behind {
+		fmt.Fprintln(h, s.Behind[n].Reason, s.Behind[n].ID, channel.Describe(s.Behind[n].Child))
 	}
-	fmt.Fprintln(h, s.unread, s.away != nil)
+	fmt.Fprintln(h, s.Unread, s.Away != nil)
 	return h.Sum64()
 }
 
 // forget what was read, since something was written.
 func (r *reader) forget() { r.stale.Store(true) }
+
+// StateOf an error, as the user is shown it in place of what could not be read (KR-17-16).
+func (r *reader) StateOf(err error) *State { return r.options.stateOf(err) }
 
 // inspector of the cluster as it is now.
 func (r *reader) inspector(ctx context.Context) (*inspect.Inspector, error) {
@@ -177,7 +206,7 @@ func (r *reader) inspector(ctx context.Context) (*inspect.Inspector, error) {
 }
 
 // rulings of changes; what cannot be read is unread. Each parent is read again after some time.
-func (r *reader) rulings(ctx context.Context, list []v1alpha1.Drift, s *snapshot, now time.Time) (func(*v1alpha1.Drift) channel.Ruling, error) {
+func (r *reader) rulings(ctx context.Context, list []v1alpha1.Drift, s *Snapshot, now time.Time) (func(*v1alpha1.Drift) channel.Ruling, error) {
 	began, again := r.options.Now(), r.ruled == nil || !now.Before(r.ruledTo)
 	if again {
 		i, err := r.inspector(ctx)
@@ -195,13 +224,13 @@ func (r *reader) rulings(ctx context.Context, list []v1alpha1.Drift, s *snapshot
 		r.ruledTo = r.options.until(began)
 	}
 	for _, err := range r.ruled.Unread {
-		s.unread = append(s.unread, "Whether changes are rejected, frozen or snoozed is unknown where the parent cannot be read: "+err.Error())
+		s.Unread = append(s.Unread, "Whether changes are rejected, frozen or snoozed is unknown where the parent cannot be read: "+err.Error())
 	}
 	return of, nil
 }
 
-// change with an id as it is stored now, or as the composition function holds it; nil for none. Resolved Drifts are returned, too.
-func (r *reader) change(ctx context.Context, ns, id string) (*v1alpha1.Drift, error) {
+// stored is the change with an id as it is stored now, or as the composition function holds it; nil for none. Resolved Drifts are returned, too.
+func (r *reader) stored(ctx context.Context, ns, id string) (*v1alpha1.Drift, error) {
 	u, err := r.client.Resource(inspect.DriftResource).Namespace(ns).Get(ctx, id, metav1.GetOptions{})
 	var d *v1alpha1.Drift
 	switch {
@@ -224,8 +253,8 @@ func (r *reader) change(ctx context.Context, ns, id string) (*v1alpha1.Drift, er
 	return d, nil
 }
 
-// ruling of a change as it is now. What the user may not read is left out.
-func (r *reader) ruling(ctx context.Context, i *inspect.Inspector, d *v1alpha1.Drift) (channel.Ruling, error) {
+// rulingOf a change as it is now. What the user may not read is left out.
+func rulingOf(ctx context.Context, i *inspect.Inspector, d *v1alpha1.Drift) (channel.Ruling, error) {
 	s, err := i.Rulings().Of(ctx, d)
 	if kerrors.IsForbidden(err) {
 		return s, nil
@@ -238,7 +267,7 @@ func (r *reader) object(ctx context.Context, ref v1alpha1.ObjectReference) (*uns
 	gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
 	m, err := r.options.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
-		return nil, &stateError{Status: 404, Title: "There is no such kind", Text: fmt.Sprintf("The cluster serves no %s: %s", gvk.GroupKind(), err)}
+		return nil, &State{Status: http.StatusNotFound, Title: "There is no such kind", Text: fmt.Sprintf("The cluster serves no %s: %s", gvk.GroupKind(), err)}
 	}
 	if ref.Name == "" {
 		return nil, errUnnamed

@@ -1,4 +1,4 @@
-package page
+package view
 
 import (
 	"bytes"
@@ -23,34 +23,34 @@ const (
 	redacted = "<redacted>"
 )
 
-// difference of a change as a table.
-type difference struct {
+// Difference of a change as a table.
+type Difference struct {
 	// Columns are what the cells of each row are.
 	Columns []string
-	Rows    []row
+	Rows    []Row
 	// More rows are left out.
 	More int
 }
 
-// row is one field.
-type row struct {
+// Row is one field.
+type Row struct {
 	Path  string
-	Cells []cell
+	Cells []Cell
 }
 
-// cell is a value in lines.
-type cell struct {
+// Cell is a value in lines.
+type Cell struct {
 	// Column that it is in.
 	Column string
 	// None: there is no value. Secret: it is not shown. Unknown: it is not known which value there is.
 	None, Secret, Unknown bool
-	Lines                 []line
+	Lines                 []Line
 	// More bytes are left out.
 	More int
 }
 
-// line of a value.
-type line struct {
+// Line of a value.
+type Line struct {
 	Text string
 	// Changed: the other value does not have it.
 	Changed bool
@@ -58,9 +58,9 @@ type line struct {
 
 // differenceOf a change in columns: what its author wants, what is stored and, of a managed resource, what is in the cloud (KR-17-12). g is the gate of the
 // object; nil for none.
-func differenceOf(d *v1alpha1.Drift, g *inspect.Gate) difference {
+func differenceOf(d *v1alpha1.Drift, g *inspect.Gate) Difference {
 	external, cloud := channel.IsExternal(d), g != nil && !g.Unsupported || channel.IsExternal(d)
-	out := difference{Columns: []string{"Wanted", "Stored"}}
+	out := Difference{Columns: []string{"Wanted", "Stored"}}
 	if cloud {
 		out.Columns = append(out.Columns, "In the cloud")
 	}
@@ -69,16 +69,16 @@ func differenceOf(d *v1alpha1.Drift, g *inspect.Gate) difference {
 			out.More = len(d.Spec.Difference) - n
 			break
 		}
-		r := row{Path: channel.Clip(f.Path)}
+		r := Row{Path: channel.Clip(f.Path)}
 		wanted, old := cellOf(f.New), cellOf(f.Old)
 		mark(old.Lines, wanted.Lines)
 		switch {
 		case external: // which is wanted as it is stored
-			r.Cells = []cell{wanted, cellOf(f.New), old}
+			r.Cells = []Cell{wanted, cellOf(f.New), old}
 		case cloud:
-			r.Cells = []cell{wanted, old, inCloud(f, g)}
+			r.Cells = []Cell{wanted, old, inCloud(f, g)}
 		default:
-			r.Cells = []cell{wanted, old}
+			r.Cells = []Cell{wanted, old}
 		}
 		for n := range r.Cells {
 			r.Cells[n].Column = out.Columns[n]
@@ -89,7 +89,7 @@ func differenceOf(d *v1alpha1.Drift, g *inspect.Gate) difference {
 }
 
 // inCloud is the value of a field in the external system, as far as the provider reports it: what is stored, unless it is part of the external drift.
-func inCloud(f v1alpha1.FieldDifference, g *inspect.Gate) cell {
+func inCloud(f v1alpha1.FieldDifference, g *inspect.Gate) Cell {
 	for _, other := range g.Difference {
 		if other.Path == f.Path {
 			return cellOf(other.Old)
@@ -99,21 +99,21 @@ func inCloud(f v1alpha1.FieldDifference, g *inspect.Gate) cell {
 		return change.Under(other.Path, f.Path) || change.Under(f.Path, other.Path)
 	})
 	if related || g.Blind != "" || g.Gone || !change.Under(f.Path, "spec.forProvider") {
-		return cell{Unknown: true}
+		return Cell{Unknown: true}
 	}
 	return cellOf(f.Old)
 }
 
 // cellOf a value as a Drift has it: JSON, which may be cut.
-func cellOf(value string) cell {
+func cellOf(value string) Cell {
 	switch value {
 	case "":
-		return cell{None: true}
+		return Cell{None: true}
 	case redacted:
-		return cell{Secret: true}
+		return Cell{Secret: true}
 	}
 	text := readable(value)
-	c := cell{}
+	c := Cell{}
 	if len(text) > maxShown {
 		end := maxShown
 		for !utf8.RuneStart(text[end]) {
@@ -127,7 +127,7 @@ func cellOf(value string) cell {
 		lines = lines[:maxLines]
 	}
 	for _, l := range lines {
-		c.Lines = append(c.Lines, line{Text: l})
+		c.Lines = append(c.Lines, Line{Text: l})
 	}
 	return c
 }
@@ -157,7 +157,7 @@ func readable(value string) string {
 }
 
 // mark the lines of two values that the other one does not have, by their longest common subsequence.
-func mark(a, b []line) {
+func mark(a, b []Line) {
 	if len(a) < 2 && len(b) < 2 {
 		return // all of it is the difference
 	}

@@ -1,4 +1,4 @@
-package page
+package view
 
 import (
 	"context"
@@ -29,7 +29,7 @@ const (
 	syncFor = 10 * time.Second
 )
 
-// watches of Drifts, in the whole cluster or in Namespaces, while the page is live. They keep the open ones.
+// watches of Drifts, in the whole cluster or in Namespaces, while a view is live. They keep the open ones.
 type watches struct {
 	client dynamic.Interface
 	// changed has a value once something has changed.
@@ -138,6 +138,19 @@ func (w *watches) begun(ctx context.Context) {
 	})
 }
 
+// Synced reports whether all Drifts that are shown are watched.
+func (r *reader) Synced() bool {
+	w := r.lister.watches
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, one := range w.of {
+		if !one.informer.HasSynced() {
+			return false
+		}
+	}
+	return len(w.of) > 0
+}
+
 // open Drifts of a Namespace, or of all, as they are watched; not ok where they are not, or where the watch is behind.
 func (w *watches) open(ns string) (out []v1alpha1.Drift, ok bool) {
 	w.mu.Lock()
@@ -161,7 +174,7 @@ func (w *watches) open(ns string) (out []v1alpha1.Drift, ok bool) {
 	return out, true
 }
 
-// slim is a Drift without what no page shows; of a resolved one, only what it is is kept.
+// slim is a Drift without what no view shows; of a resolved one, only what it is is kept.
 func slim(o any) (any, error) {
 	d, ok := o.(*v1alpha1.Drift)
 	if !ok {
@@ -176,7 +189,7 @@ func slim(o any) (any, error) {
 	return d, nil
 }
 
-// openSlim reports whether a Drift is open. It removes from it what no page shows.
+// openSlim reports whether a Drift is open. It removes from it what no view shows.
 func openSlim(d *v1alpha1.Drift) bool {
 	d.ManagedFields, d.Annotations, d.Status.Deliveries = nil, nil, nil
 	return channel.Open(d)

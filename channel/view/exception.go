@@ -1,4 +1,4 @@
-package page
+package view
 
 import (
 	"context"
@@ -25,13 +25,12 @@ const (
 	shownFor = time.Hour
 )
 
-// exceptions are the pages of exceptions from approvals.
-type exceptions struct{ changes }
+// exceptions that are shown and made.
+type exceptions struct{ *View }
 
-// exceptionData of an exception before it is made.
-type exceptionData struct {
-	confirmation
-	Scopes []scopeData
+// Exception is what is shown of an exception before it is made.
+type Exception struct {
+	Scopes []Scope
 	Policy string
 	// At is when it was shown, in seconds since 1970: the times to choose are counted from then, so that a form that is sent twice makes one exception.
 	At string
@@ -39,25 +38,16 @@ type exceptionData struct {
 	Unknown string
 }
 
-// scopeData is what an exception may be about.
-type scopeData struct {
-	choice
+// Scope is what an exception may be about.
+type Scope struct {
+	Choice
 	// Others that it would have let pass, too, of all that are known; More are not listed.
 	Others []string
 	More   int
 }
 
-// confirm shows what an exception like a change will let pass (KR-17-19).
-func (p exceptions) confirm(ctx context.Context, q *query) (*answer, error) {
-	d, err := p.found(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return p.confirmed(ctx, d, exceptionForm{scope: channel.ExceptionObject, until: channel.Snoozes[0], at: p.minute()}, http.StatusOK)
-}
-
 // minute is this one: exceptions end at full minutes.
-func (p exceptions) minute() time.Time { return p.options.Now().Truncate(time.Minute) }
+func (x exceptions) minute() time.Time { return x.options.Now().Truncate(time.Minute) }
 
 // exceptionForm is what the user has entered in a form that was shown at a time, and why it was not done; problem is empty for none.
 type exceptionForm struct {
@@ -65,17 +55,18 @@ type exceptionForm struct {
 	until        string
 	at           time.Time
 	problem, why string
+	status       int
 }
 
-// formOf a query. Its times begin now where it was shown too long ago.
-func (p exceptions) formOf(q *query) exceptionForm {
-	f := exceptionForm{scope: channel.ExceptionScope(q.PostForm.Get("scope")), until: q.PostForm.Get("until"), at: p.minute()}
-	if seconds, err := strconv.ParseInt(q.PostForm.Get("at"), 10, 64); err == nil {
-		if at := time.Unix(seconds, 0).In(f.at.Location()); !at.After(f.at) && f.at.Sub(at) <= shownFor {
-			f.at = at
+// exceptionOf a form. Its times begin now where it was shown too long ago.
+func (x exceptions) exceptionOf(f Form) exceptionForm {
+	out := exceptionForm{scope: channel.ExceptionScope(f.Scope), until: f.Until, at: x.minute()}
+	if seconds, err := strconv.ParseInt(f.At, 10, 64); err == nil {
+		if at := time.Unix(seconds, 0).In(out.at.Location()); !at.After(out.at) && out.at.Sub(at) <= shownFor {
+			out.at = at
 		}
 	}
-	return f
+	return out
 }
 
 // click that a form makes; without a time if it has none.
@@ -87,46 +78,47 @@ func (f *exceptionForm) click(shown string) channel.Click {
 	return channel.Click{Action: channel.ActionException, Shown: shown, Until: until}
 }
 
-// confirmed is an exception like a change as it is stored now.
-func (p exceptions) confirmed(ctx context.Context, d *v1alpha1.Drift, form exceptionForm, status int) (*answer, error) {
-	i, err := p.reader.inspector(ctx)
+// excepting is an exception like a change as it is stored now.
+func (x exceptions) excepting(ctx context.Context, d *v1alpha1.Drift, form exceptionForm) (*Confirmation, error) {
+	i, err := x.inspector(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ruling, err := p.reader.ruling(ctx, i, d)
+	ruling, err := rulingOf(ctx, i, d)
 	if err != nil {
 		return nil, err
 	}
-	if !channel.Exceptable(d, ruling) || !p.scoped(d) {
+	if !channel.Exceptable(d, ruling) || !x.scoped(d) {
 		return nil, notOffered(d)
 	}
-	data := &exceptionData{confirmation: confirmation{
-		Action: channel.ActionException, Verb: labels[channel.ActionException], Shown: channel.Fingerprint(d), Back: p.links.change(d, ""),
-		Change: p.changed(d, ruling, trees(p.changes).of(ctx, i, d)), Until: form.until, Problem: form.problem, Why: form.why,
-	}}
-	data.About, data.At = data.Change.Effect, strconv.FormatInt(form.at.Unix(), 10)
-	if data.Snoozes, err = snoozes(form.until, form.at); err != nil {
+	shown := &Exception{At: strconv.FormatInt(form.at.Unix(), 10)}
+	c := &Confirmation{
+		Action: channel.ActionException, Verb: channel.Label(channel.ActionException), Shown: channel.Fingerprint(d), Exception: shown,
+		Change: x.changed(d, ruling, trees{x.reader}.of(ctx, i, d)), Until: form.until, Problem: form.problem, Why: form.why, Status: form.status,
+	}
+	c.About = c.Change.Effect
+	if c.Snoozes, err = snoozes(form.until, form.at); err != nil {
 		return nil, err
 	}
-	known, err := p.others(ctx, d)
+	known, err := x.others(ctx, d)
 	if kerrors.IsForbidden(err) {
-		data.Unknown, err = "You may not list all changes that it could let pass.", nil
+		shown.Unknown, err = "You may not list all changes that it could let pass.", nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	for _, scope := range channel.ExceptionScopes {
-		data.Scopes = append(data.Scopes, scopeOf(d, scope, form.scope, known))
+		shown.Scopes = append(shown.Scopes, scopeOf(d, scope, form.scope, known))
 	}
-	would, refused := channel.DecideException(form.click(data.Shown), form.scope, d, ruling)
+	would, refused := channel.DecideException(form.click(c.Shown), form.scope, d, ruling)
 	if refused == channel.RefusedIncomplete { // it is shown with the first choices
 		first := exceptionForm{until: channel.Snoozes[0], at: form.at}
-		would, refused = channel.DecideException(first.click(data.Shown), channel.ExceptionObject, d, ruling)
+		would, refused = channel.DecideException(first.click(c.Shown), channel.ExceptionObject, d, ruling)
 	}
 	if refused != "" {
 		return nil, notOffered(d)
 	}
-	data.Effects = exceptionEffects(d, ruling)
+	c.Effects = exceptionEffects(d, ruling)
 	policy, err := would.Policy()
 	if err != nil {
 		return nil, err
@@ -135,32 +127,32 @@ func (p exceptions) confirmed(ctx context.Context, d *v1alpha1.Drift, form excep
 	if err != nil {
 		return nil, fmt.Errorf("cannot show the policy: %w", err)
 	}
-	data.Policy = string(raw)
-	return &answer{status: status, template: "exception.html", title: data.Verb + ": " + channel.Clip(data.About), data: data}, nil
+	shown.Policy = string(raw)
+	return c, nil
 }
 
 // scoped reports whether a change is about an object in a Namespace, or of a kind that has none: without one, an exception is for the whole cluster.
-func (p exceptions) scoped(d *v1alpha1.Drift) bool {
+func (x exceptions) scoped(d *v1alpha1.Drift) bool {
 	gvk := schema.FromAPIVersionAndKind(d.Spec.Child.APIVersion, d.Spec.Child.Kind)
-	m, err := p.options.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	m, err := x.options.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	return err == nil && (m.Scope.Name() == meta.RESTScopeNameRoot) == (d.Spec.Child.Namespace == "")
 }
 
 // others are the known changes that an exception like a change would have let pass, too. Drifts are in the Namespace of the parent, if it has one.
-func (p exceptions) others(ctx context.Context, d *v1alpha1.Drift) ([]v1alpha1.Drift, error) {
+func (x exceptions) others(ctx context.Context, d *v1alpha1.Drift) ([]v1alpha1.Drift, error) {
 	in := d.Namespace
 	if d.Spec.Child.Namespace != in {
 		in = metav1.NamespaceAll
 	}
-	return inspect.Drifts(ctx, p.reader.client, in, func(other *v1alpha1.Drift) bool {
+	return inspect.Drifts(ctx, x.client, in, func(other *v1alpha1.Drift) bool {
 		openSlim(other)
 		return (other.Namespace != d.Namespace || other.Name != d.Name) && channel.Excepted(d, channel.ExceptionKind, other)
 	})
 }
 
 // scopeOf an exception, with the known changes that it would have let pass.
-func scopeOf(d *v1alpha1.Drift, scope, chosen channel.ExceptionScope, known []v1alpha1.Drift) scopeData {
-	s := scopeData{choice: choice{Name: string(scope), Checked: scope == chosen, Text: "of " + channel.Describe(d.Spec.Child) + " alone"}}
+func scopeOf(d *v1alpha1.Drift, scope, chosen channel.ExceptionScope, known []v1alpha1.Drift) Scope {
+	s := Scope{Choice: Choice{Name: string(scope), Checked: scope == chosen, Text: "of " + channel.Describe(d.Spec.Child) + " alone"}}
 	if scope == channel.ExceptionKind {
 		s.Text = "of each " + d.Spec.Child.Kind + " of " + d.Spec.Child.APIVersion
 		if ns := d.Spec.Child.Namespace; ns != "" {
@@ -200,67 +192,61 @@ func exceptionEffects(d *v1alpha1.Drift, ruling channel.Ruling) []string {
 	return out
 }
 
-// decide makes an exception that was confirmed, about what was shown and nothing else (KR-17-03, KR-17-19).
-func (p exceptions) decide(ctx context.Context, q *query) (*answer, error) {
-	form := p.formOf(q)
-	d, err := p.found(ctx, q)
+// except makes an exception that was confirmed, about what was shown and nothing else (KR-17-03, KR-17-19).
+func (x exceptions) except(ctx context.Context, d *v1alpha1.Drift, f Form) (done string, again *Confirmation, err error) {
+	form := x.exceptionOf(f)
+	i, err := x.inspector(ctx)
 	if err != nil {
-		return nil, p.kept(q, err)
+		return "", nil, x.options.kept(err)
 	}
-	i, err := p.reader.inspector(ctx)
+	ruling, err := rulingOf(ctx, i, d)
 	if err != nil {
-		return nil, p.kept(q, err)
+		return "", nil, x.options.kept(err)
 	}
-	ruling, err := p.reader.ruling(ctx, i, d)
-	if err != nil {
-		return nil, p.kept(q, err)
-	}
-	again := func(problem, why string, status int) (*answer, error) {
+	retry := func(problem, why string, status int) (string, *Confirmation, error) {
 		if form.scope != channel.ExceptionKind {
 			form.scope = channel.ExceptionObject
 		}
-		form.problem, form.why = problem, why
-		a, err := p.confirmed(ctx, d, form, status)
+		form.problem, form.why, form.status = problem, why, status
+		again, err := x.excepting(ctx, d, form)
 		if err != nil {
-			return nil, p.kept(q, err)
+			return "", nil, x.options.kept(err)
 		}
-		return a, nil
+		return "", again, nil
 	}
-	click := form.click(q.PostForm.Get("shown"))
-	exception, refused := channel.DecideException(click, form.scope, d, ruling)
+	exception, refused := channel.DecideException(form.click(f.Shown), form.scope, d, ruling)
 	switch {
 	case refused == channel.RefusedChanged:
-		return again("Nothing was done: it has changed since it was shown to you", "This is what it is now. Look at it, and decide again.", http.StatusConflict)
+		return retry(changedTitle, changedWhy, http.StatusConflict)
 	case refused == channel.RefusedIncomplete:
-		return again("Nothing was done", "Choose what it is about, and until when.", http.StatusUnprocessableEntity)
-	case refused != "" || !p.scoped(d):
-		return nil, notOffered(d)
+		return retry("Nothing was done", "Choose what it is about, and until when.", http.StatusUnprocessableEntity)
+	case refused != "" || !x.scoped(d):
+		return "", nil, notOffered(d)
 	}
 	policy, err := exception.Policy()
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	err = p.actor.Create(ctx, policy)
-	p.reader.forget()
+	err = x.actor.Create(ctx, policy)
+	x.forget()
 	if err != nil {
-		state := notCreated(exception, err)
-		state.Retry = retryOf(p.base, q)
-		if a, shown := again(state.Title, state.Text, state.Status); shown == nil {
-			return a, nil
+		state := x.notCreated(exception, err)
+		state.Kept = true
+		if _, again, failed := retry(state.Title, state.Text, state.Status); failed == nil {
+			return "", again, nil
 		}
-		return nil, state
+		return "", nil, state
 	}
-	q.session.note(fmt.Sprintf("There is an exception until %s: %s %s. To end it: %s", exception.Spec.Rules[0].Expiry.UTC().Format(time.RFC3339),
-		exception.Kind(), exception.Name, exception.RemoveCommand()))
-	return &answer{to: p.links.change(d, "")}, nil
+	return fmt.Sprintf("There is an exception until %s: %s %s. To end it: %s", exception.Spec.Rules[0].Expiry.UTC().Format(time.RFC3339),
+		exception.Kind(), exception.Name, exception.RemoveCommand()), nil, nil
 }
 
 // notCreated is the state of a policy that the cluster did not take.
-func notCreated(e *channel.Exception, err error) *stateError {
+func (x exceptions) notCreated(e *channel.Exception, err error) *State {
 	if kerrors.IsForbidden(err) {
-		return &stateError{Status: http.StatusForbidden, Title: "Nothing was done: you may not do that",
+		return &State{Status: http.StatusForbidden, Title: "Nothing was done: you may not do that",
 			Text: "It takes the verbs create and get on " + e.Resource() + " and, where an ApprovalRule may be about such changes, the verb approve on " + e.Resource() +
 				"/approval. The cluster answers: " + err.Error()}
 	}
-	return notWritten(err)
+	return x.options.notWritten(err)
 }

@@ -1,4 +1,4 @@
-package page
+package view
 
 import (
 	"cmp"
@@ -14,18 +14,18 @@ import (
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
-// moment of what is known of a change.
-type moment struct {
+// Moment of what is known of a change.
+type Moment struct {
 	At   metav1.Time
 	Text string
 }
 
 // timeline of a change, the oldest moment first: the hops that led to its object, when it was held and seen, votes, reports, and the gate. What has no
 // time is not part of it.
-func timeline(d *v1alpha1.Drift, hops []v1alpha1.Hop, g *inspect.Gate) (out []moment) {
+func timeline(d *v1alpha1.Drift, hops []v1alpha1.Hop, g *inspect.Gate) (out []Moment) {
 	add := func(at *metav1.Time, format string, args ...any) {
 		if !at.IsZero() {
-			out = append(out, moment{At: *at, Text: fmt.Sprintf(format, args...)})
+			out = append(out, Moment{At: *at, Text: fmt.Sprintf(format, args...)})
 		}
 	}
 	for i := range hops {
@@ -62,6 +62,6 @@ func timeline(d *v1alpha1.Drift, hops []v1alpha1.Hop, g *inspect.Gate) (out []mo
 	if g != nil && g.State == v1alpha1.GateOpen {
 		add(&g.Transition.At, "gate opened, %s", g.Transition.Reason)
 	}
-	slices.SortStableFunc(out, func(a, b moment) int { return cmp.Or(a.At.Compare(b.At.Time)) })
+	slices.SortStableFunc(out, func(a, b Moment) int { return cmp.Or(a.At.Compare(b.At.Time)) })
 	return out
 }

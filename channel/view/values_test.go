@@ -1,4 +1,4 @@
-package page
+package view
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 )
 
 // texts of the cells of a difference, by row.
-func texts(d difference) (out [][]string) {
+func texts(d Difference) (out [][]string) {
 	for _, r := range d.Rows {
 		var row []string
 		for _, c := range r.Cells {

@@ -1,0 +1,93 @@
+package view
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
+)
+
+// Change is what is shown of one change, on its own and where an action about it is confirmed.
+type Change struct {
+	channel.Entry
+	Known
+	// Over is how it was resolved; empty while it is open.
+	Over       string
+	Difference Difference
+	Causes     []string
+	// CauseKey is the key of its cause in the Snapshot.
+	CauseKey string
+	Timeline []Moment
+	Votes    []v1alpha1.Vote
+	// Approved: an approval is stored that no vote shows yet.
+	Approved   bool
+	Requesters []string
+	Glass      *v1alpha1.Vote
+	// Destroys: it deletes or replaces something.
+	Destroys bool
+	// Offered are the actions about it where all of it is shown, in their order.
+	Offered []channel.Action
+	// Command that approves it, where no action does.
+	Command string
+}
+
+// found is the change that a user decides about, as it is stored now.
+func (v *View) found(ctx context.Context, ns, id string) (*v1alpha1.Drift, error) {
+	if !change.IsID(id) {
+		return nil, &State{Status: http.StatusNotFound, Title: "There is no such change", Text: "An id has 16 hexadecimal digits."}
+	}
+	d, err := v.stored(ctx, ns, id)
+	if err == nil && d == nil {
+		return nil, &State{Status: http.StatusNotFound, Title: "It is over",
+			Text: "The change was decided, or another one has taken its place. The first page lists what waits now."}
+	}
+	return d, err
+}
+
+// Change is one change: what it is, from the user to the external system, and what was decided about it (KR-17-12).
+func (v *View) Change(ctx context.Context, ns, id string) (*Change, error) {
+	d, err := v.found(ctx, ns, id)
+	if err != nil {
+		return nil, err
+	}
+	i, err := v.inspector(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ruling, err := rulingOf(ctx, i, d)
+	if err != nil {
+		return nil, err
+	}
+	c := v.changed(d, ruling, trees{v.reader}.of(ctx, i, d))
+	c.Timeline = timeline(d, c.hops, c.gate)
+	return c, nil
+}
+
+// changed is what is shown of a change.
+func (v *View) changed(d *v1alpha1.Drift, ruling channel.Ruling, k Known) *Change {
+	c := &Change{
+		Entry: channel.EntryOf(d, ruling), Known: k, Difference: differenceOf(d, k.gate), Causes: channel.CauseLines(d.Spec.Causes),
+		CauseKey: channel.CauseKey(d), Votes: d.Status.Votes, Requesters: d.Status.Requesters, Glass: d.Status.BrokenGlass,
+		Approved: ruling.Approved && channel.Open(d), Destroys: channel.Destroys(d), Offered: channel.ActionsOpened(d, ruling),
+	}
+	if len(c.Causes) == 0 && d.Spec.Cause != "" {
+		c.Causes = []string{"cause: " + d.Spec.Cause}
+	}
+	approvable := false
+	for _, a := range c.Offered {
+		approvable = approvable || a == channel.ActionApprove
+	}
+	if channel.Exceptable(d, ruling) {
+		c.Offered = append(c.Offered, channel.ActionException)
+	}
+	if !channel.Open(d) {
+		c.Over = "It is over: " + d.Status.Resolution
+		return c
+	}
+	if !approvable && ruling.Rejected == nil && d.Spec.SuggestedApproval != "" {
+		c.Command = channel.ApproveCommand(d.Namespace, d.Name)
+	}
+	return c
+}

@@ -1,0 +1,41 @@
+package view
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Options of a View.
+type Options struct {
+	// Config of the connection to the cluster, as the user whose view it is.
+	Config *rest.Config
+	// Mapper finds resources of kinds.
+	Mapper meta.RESTMapper
+	// DefaultMode of the processes in the cluster; where empty it is derived.
+	DefaultMode v1alpha1.Mode
+	// User of the configuration, as the API server authenticates them.
+	User string
+	// Namespace is read where the user may list neither Drifts nor Namespaces of the whole cluster.
+	Namespace string
+	// Manager is the field manager of what is written: votes have it as their via.
+	Manager string
+	// Command that shows the view, as part of texts.
+	Command string
+	// Again is a sentence on how what could not be read is read again.
+	Again string
+	// Now is the clock; that of package clock where nil.
+	Now func() time.Time
+}
+
+const (
+	// ReadFor bounds what one answer reads from the cluster.
+	ReadFor = 30 * time.Second
+	// maxReason of a rejection or a freeze in bytes.
+	maxReason = 1000
+	// maxChanges that are listed about one object.
+	maxChanges = 100
+)
