@@ -7,7 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/channel/view"
 )
@@ -16,13 +15,6 @@ const (
 	// maxCauses and maxChanges of one page.
 	maxCauses  = 40
 	maxChanges = 100
-	// maxBehind of what no approval lets pass, and maxNotes, that are listed.
-	maxBehind = 10
-	maxNotes  = 5
-	// Lines of one cause on the first page, which bound its size (KR-17-15): of authors, of fields, and of what is decided or missing.
-	maxAuthors = 2
-	maxFields  = 2
-	maxDecided = 3
 )
 
 // paging of a list.
@@ -69,14 +61,12 @@ type overviewData struct {
 // cardData of a cause.
 type cardData struct {
 	*channel.Card
-	Href    string
-	Authors []string
-	Missing []string
-	Some    []string
+	Brief view.Brief
+	Href  string
 }
 
 // behindData of a change that no approval lets pass.
-type behindData struct{ Reason, Text, Parent, Href string }
+type behindData struct{ Text, Parent, Href string }
 
 // overview is the first page: what waits, by cause (KR-17-12).
 func (p lists) overview(ctx context.Context, q *query) (*answer, error) {
@@ -84,41 +74,27 @@ func (p lists) overview(ctx context.Context, q *query) (*answer, error) {
 	if s == nil {
 		return nil, err
 	}
-	data := &overviewData{Changes: channel.Plural(s.Total, "change") + " of " + channel.Plural(len(s.Causes), "cause"), At: metav1.NewTime(s.At)}
+	data := &overviewData{Changes: s.Changes(), At: metav1.NewTime(s.At)}
 	if err != nil {
 		data.Away = channel.Clip(err.Error())
 	}
 	paged, from, to := pageOf(q.Request, len(s.Causes), maxCauses, func(from string) string { return p.href("/", "from", from) })
 	data.Paging = paged
 	for _, c := range s.Causes[from:to] {
-		data.Cards = append(data.Cards, p.card(c.Card))
+		data.Cards = append(data.Cards, p.card(c))
 	}
-	for n := range s.Behind[:min(len(s.Behind), maxBehind)] {
-		b := &s.Behind[n]
-		data.Behind = append(data.Behind, behindData{
-			Reason: b.Reason, Text: channel.Clip(channel.Summary(&v1alpha1.Drift{Spec: b.DriftSpec})), Parent: channel.Describe(b.Parent),
-			Href: p.links.object(b.Parent),
-		})
+	behind, more := s.Listed()
+	for n := range behind {
+		b := &behind[n]
+		data.Behind = append(data.Behind, behindData{Text: view.BehindText(b), Parent: channel.Describe(b.Parent), Href: p.links.object(b.Parent)})
 	}
-	data.More = len(s.Behind) - len(data.Behind)
-	data.Notes = clipped(s.Unread, maxNotes)
+	data.More, data.Notes = more, s.Notes()
 	return &answer{live: true, template: "overview.html", title: "What waits", data: data}, nil
 }
 
 // card of a cause, with as many lines as the first page has.
-func (p lists) card(c *channel.Card) cardData {
-	return cardData{
-		Card: c, Href: p.href("/cause", "key", c.Key), Authors: clipped(c.Causes, maxAuthors), Some: clipped(c.Fields, maxFields),
-		Missing: clipped(c.Decided, maxDecided),
-	}
-}
-
-// clipped are the first lines of some, each cut.
-func clipped(lines []string, most int) (out []string) {
-	for _, l := range lines[:min(len(lines), most)] {
-		out = append(out, channel.Clip(l))
-	}
-	return out
+func (p lists) card(c *view.Cause) cardData {
+	return cardData{Card: c.Card, Brief: c.Brief(), Href: p.href("/cause", "key", c.Key)}
 }
 
 // causeData of one cause.

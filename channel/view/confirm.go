@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -112,16 +113,32 @@ func (v *View) confirmed(ctx context.Context, d *v1alpha1.Drift, c *Confirmation
 	now := v.options.Now()
 	c.Change, c.Verb, c.Shown = v.changed(d, ruling, trees{v.reader}.of(ctx, i, d)), channel.Label(c.Action), channel.Fingerprint(d)
 	c.About = c.Change.Effect
-	would := channel.Click{Action: c.Action, Shown: c.Shown, Reason: "…", Until: now.Add(time.Hour), Opened: true, At: now}
+	would := channel.Click{Action: c.Action, Shown: c.Shown, Reason: cmp.Or(c.Reason, "…"), Opened: true, At: now}
+	if would.Until, err = channel.SnoozeUntil(cmp.Or(c.Until, channel.Snoozes[0]), now); err != nil {
+		would.Until = now.Add(time.Hour) // another one is to be chosen
+	}
 	do, _ := channel.Decide(would, d, holder, v.options.User)
 	for _, w := range do.Writes {
-		c.Writes = append(c.Writes, "annotation "+w.Key+" of "+channel.Describe(do.On))
+		c.Writes = append(c.Writes, written(w, do.On, holder))
 	}
 	c.Effects = effects(c, d, ruling, do)
 	if c.Snoozes, err = snoozes(c.Until, now); err != nil {
 		return nil, err
 	}
 	return c, nil
+}
+
+// written describes an annotation that a decision writes, with its value where that is known.
+func written(w channel.Write, on v1alpha1.ObjectReference, annotations map[string]string) string {
+	what := "annotation " + w.Key + " of " + channel.Describe(on)
+	next, err := w.Edit(annotations)
+	switch {
+	case err != nil: // which its writer reports
+		return what
+	case next == nil:
+		return what + ", which is removed"
+	}
+	return what + ": " + channel.Clip(*next)
 }
 
 // snoozes are the times that are offered, one of them checked.

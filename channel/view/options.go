@@ -27,6 +27,8 @@ type Options struct {
 	Command string
 	// Again is a sentence on how what could not be read is read again.
 	Again string
+	// Early is called with what waits as soon as it is listed for the first time, before it is known what was decided about it; nil for no call.
+	Early func(*Snapshot)
 	// Now is the clock; that of package clock where nil.
 	Now func() time.Time
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -168,14 +169,27 @@ func (r *reader) read(ctx context.Context, now time.Time) (*Snapshot, error) {
 	if r.lister.spaces != nil {
 		s.Unread = append(s.Unread, "You may not list changes of the whole cluster. Listed are those of "+channel.Plural(len(r.lister.spaces), "Namespace")+".")
 	}
+	groups := channel.ByCause(w.Drifts)
+	if r.options.Early != nil && r.have.Load() == nil {
+		early := *s
+		early.Unread = append(slices.Clone(s.Unread), "Whether changes are rejected, frozen or snoozed is being read.")
+		early.Causes = causesOf(groups, func(*v1alpha1.Drift) channel.Ruling { return channel.Ruling{} })
+		r.options.Early(&early)
+	}
 	rulings, err := r.rulings(ctx, w.Drifts, s, now)
 	if err != nil {
 		return nil, err
 	}
-	for _, g := range channel.ByCause(w.Drifts) {
-		s.Causes = append(s.Causes, &Cause{Card: channel.CardOf(g, rulings, ""), Changes: g.Drifts, Ruling: rulings})
-	}
+	s.Causes = causesOf(groups, rulings)
 	return s, nil
+}
+
+// causesOf groups of changes.
+func causesOf(groups []*channel.Group, rulings func(*v1alpha1.Drift) channel.Ruling) (out []*Cause) {
+	for _, g := range groups {
+		out = append(out, &Cause{Card: channel.CardOf(g, rulings, ""), Changes: g.Drifts, Ruling: rulings})
+	}
+	return out
 }
 
 // summed content of a snapshot, but for its time.
