@@ -135,6 +135,5 @@ func (p lists) cause(ctx context.Context, q *query) (*answer, error) {
 		}
 		return &answer{live: true, template: "cause.html", title: channel.Clip(c.Title), data: data}, nil
 	}
-	return nil, &view.State{Status: http.StatusNotFound, Title: "Nothing waits for that cause",
-		Text: "All of its changes are decided or over, or were replaced by others. The first page lists what waits now."}
+	return nil, view.NoCause()
 }

@@ -1,6 +1,8 @@
 package view
 
 import (
+	"net/http"
+
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/inspect"
@@ -51,4 +53,10 @@ func clipped(lines []string, most int) (out []string) {
 		out = append(out, channel.Clip(l))
 	}
 	return out
+}
+
+// NoCause is the state of a cause of which nothing waits any more.
+func NoCause() *State {
+	return &State{Status: http.StatusNotFound, Title: "Nothing waits for that cause",
+		Text: "All of its changes are decided or over, or were replaced by others. The first page lists what waits now."}
 }

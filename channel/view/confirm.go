@@ -119,7 +119,7 @@ func (v *View) confirmed(ctx context.Context, d *v1alpha1.Drift, c *Confirmation
 	}
 	do, _ := channel.Decide(would, d, holder, v.options.User)
 	for _, w := range do.Writes {
-		c.Writes = append(c.Writes, written(w, do.On, holder))
+		c.Writes = append(c.Writes, c.written(w, do.On, holder))
 	}
 	c.Effects = effects(c, d, ruling, do)
 	if c.Snoozes, err = snoozes(c.Until, now); err != nil {
@@ -129,7 +129,7 @@ func (v *View) confirmed(ctx context.Context, d *v1alpha1.Drift, c *Confirmation
 }
 
 // written describes an annotation that a decision writes, with its value where that is known.
-func written(w channel.Write, on v1alpha1.ObjectReference, annotations map[string]string) string {
+func (c *Confirmation) written(w channel.Write, on v1alpha1.ObjectReference, annotations map[string]string) string {
 	what := "annotation " + w.Key + " of " + channel.Describe(on)
 	next, err := w.Edit(annotations)
 	switch {
@@ -138,7 +138,14 @@ func written(w channel.Write, on v1alpha1.ObjectReference, annotations map[strin
 	case next == nil:
 		return what + ", which is removed"
 	}
-	return what + ": " + channel.Clip(*next)
+	what += ": " + channel.Clip(*next)
+	switch {
+	case c.NeedsReason() && c.Reason == "":
+		what += ", with the reason that you enter"
+	case c.NeedsTime():
+		what += ", with the time that you choose"
+	}
+	return what
 }
 
 // snoozes are the times that are offered, one of them checked.

@@ -55,7 +55,7 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// TestEarly: what waits is shown as soon as it is listed, before it is known what was decided about it, and once.
+// TestEarly covers KR-17-21: what waits is shown as soon as it is listed, before it is known what was decided about it, and once.
 func TestEarly(t *testing.T) {
 	s, o, _ := viewtest.New(t, viewtest.Held(nil))
 	var early []*view.Snapshot

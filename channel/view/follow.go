@@ -18,7 +18,7 @@ const (
 )
 
 // Follow the cluster until ctx ends or none looks any more: what waits is read again once a watch has reported something, once wake has a value, and
-// every few seconds for what no watch reports. changed is called once it is another than before; it must not block. There is one Follow at a time.
+// every few seconds for what no watch reports. changed is called once it is another than before; nothing is followed meanwhile. There is one Follow at a time.
 func (r *reader) Follow(ctx context.Context, idle func() bool, wake <-chan struct{}, changed func()) {
 	defer r.lister.watches.end()
 	defer r.live.Store(false)

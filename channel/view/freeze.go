@@ -36,7 +36,7 @@ func (v *View) freezing(o *unstructured.Unstructured, ref v1alpha1.ObjectReferen
 	would := channel.Click{Action: c.Action, Shown: c.Shown, Reason: cmp.Or(c.Reason, "…"), At: v.options.Now()}
 	do, _ := channel.DecideFreeze(would, ref, o.GetAnnotations(), v.options.User)
 	for _, w := range do.Writes {
-		c.Writes = append(c.Writes, written(w, do.On, o.GetAnnotations()))
+		c.Writes = append(c.Writes, c.written(w, do.On, o.GetAnnotations()))
 	}
 	if c.Action == channel.ActionFreeze {
 		c.Effects = []string{"All changes below " + c.About + " are refused, requested ones too, until it is unfrozen. Your reason is part of each refusal."}
