@@ -27,6 +27,12 @@ type usageError struct{ error }
 // timeoutError names what did not happen in time.
 type timeoutError struct{ error }
 
+// unreadError is that the user may not read what there is no answer without.
+type unreadError struct{ error }
+
+// Unwrap implements errors.Unwrap.
+func (e unreadError) Unwrap() error { return e.error }
+
 // errFound ends a command with exitFound. It has no message of its own: the
 // command has printed what it found.
 var errFound = errors.New("found")
@@ -57,6 +63,9 @@ func Finish(errOut io.Writer, err error) int {
 	fmt.Fprintln(errOut, "error: "+strings.Join(strings.Fields(err.Error()), " "))
 	if usage := (usageError{}); errors.As(err, &usage) {
 		return exitUsage
+	}
+	if unread := (unreadError{}); errors.As(err, &unread) {
+		return exitUnread
 	}
 	if late := (timeoutError{}); errors.As(err, &late) {
 		return exitTimeout

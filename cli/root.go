@@ -37,7 +37,7 @@ func NewCommand(streams genericiooptions.IOStreams, version string) (*cobra.Comm
 		newApproveCommand(s), newWithdrawCommand(s), newRejectCommand(s), newFreezeCommand(s), newUnfreezeCommand(s),
 		newSnoozeCommand(s), newRolloutCommand(s), newUngateCommand(s),
 		newCoverageCommand(s), newApproversCommand(s), newApprovalsCommand(s), newEmergencyCommand(s),
-		newPreviewCommand(s), newPolicyCommand(s), newUICommand(s), newVersionCommand(s),
+		newPreviewCommand(s), newPolicyCommand(s), newUICommand(s), newTUICommand(s), newVersionCommand(s),
 	)
 	for _, sub := range withCommands(cmd) {
 		if err := completeFlags(sub); err != nil {

@@ -65,6 +65,18 @@ func (s *session) namespace() (string, error) {
 	return ns, nil
 }
 
+// contextName is that of flags, else of the kubeconfig.
+func contextName(kube *genericclioptions.ConfigFlags) (string, error) {
+	if kube.Context != nil && *kube.Context != "" {
+		return *kube.Context, nil
+	}
+	raw, err := kube.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return "", fmt.Errorf("cannot read the kubeconfig: %w", err)
+	}
+	return raw.CurrentContext, nil
+}
+
 // namespaceOf a list: that of the command line; "" for all.
 func (s *session) namespaceOf(all bool) (string, error) {
 	if all {

@@ -99,13 +99,9 @@ func (c *uiCommand) page(ctx context.Context, at net.Addr) (*page.Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := c.kube.ToRawKubeConfigLoader().RawConfig()
+	cluster, err := contextName(c.kube)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the kubeconfig: %w", err)
-	}
-	cluster := raw.CurrentContext
-	if c.kube.Context != nil && *c.kube.Context != "" {
-		cluster = *c.kube.Context
+		return nil, err
 	}
 	_, port, err := net.SplitHostPort(at.String())
 	if err != nil {
