@@ -53,6 +53,8 @@ var (
 		"kind: Job metadata: name: kausality-ungate"}
 	noPods = exemption{"there is no kubelet; TestNotifyTest runs the command of the Pod", "package/helm/kausality/templates/tests.yaml",
 		"helm.sh/hook: test"}
+	inTerminal  = exemption{"it takes a terminal, which test/page has", "test/page/tui_test.go", `c := tui(t, the.kubeconfigs[hans], 80, 24)`}
+	onObject    = exemption{"it takes a terminal, which test/page has", "test/page/tui_test.go", `"--plain", "-n", s.ns, "xstore/invoices"`}
 	tracesID    = inPlugin("plugin_test.go", `the.pipe(t, "trace", id, "-n", "default").has(t, 0,`)
 	byUnit      = exemption{"make test runs it as a phase of its own, in each module", "Makefile", "PHASES ?= lint generate-check unit parts"}
 	webhookRuns = exemption{"it runs until it is interrupted; test/webhook runs it", "test/webhook/fleet_test.go",
@@ -233,6 +235,9 @@ var pages = []followed{
 					t.Errorf("it shows:\n%s", out)
 				}
 			}},
+		{command: "kubectl kausality tui", not: inTerminal},
+		{command: "kubectl kausality tui xdatabase/orders", not: onObject},
+		{command: "kubectl kausality tui --plain", not: onObject},
 		{command: "kubectl kausality preview composition.yaml", not: inPlugin("preview_test.go", `the.terminal(t, "", "preview", changed, program,`)},
 		{command: "kubectl create clusterrolebinding shop-views-kausality --clusterrole=kausality-viewer --group=shop"},
 		{command: "kubectl auth can-i approve xdatabases.example.org --subresource=approval -n shop"},

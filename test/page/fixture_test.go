@@ -45,6 +45,12 @@ func newFixture(t *testing.T, ns string) *fixture {
 	if the.browser == nil {
 		t.Skip("SKIPPED: there is no Chromium on this machine: install the package chromium (apt-get install chromium)")
 	}
+	return newTerminalFixture(t, ns)
+}
+
+// newTerminalFixture of a test that runs with others, and needs no browser.
+func newTerminalFixture(t *testing.T, ns string) *fixture {
+	t.Helper()
 	t.Parallel()
 	s := &fixture{t: t, ns: ns}
 	var err error

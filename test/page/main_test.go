@@ -25,6 +25,8 @@ const (
 	alice = "alice@example.com"
 	// erin has rights of her own, which no other test has.
 	erin = "erin@example.com"
+	// mallory has no rights.
+	mallory = "mallory@example.com"
 	// crossplane is the user of Crossplane.
 	crossplane = "system:serviceaccount:crossplane-system:crossplane"
 	home       = "kausality-system"
@@ -38,13 +40,15 @@ type environment struct {
 	kubeconfigs map[string]string
 	cloud       *client.Client
 	cloudURL    string
+	// bare is what kubectl kausality tui has ended with before the CRDs were installed.
+	bare ended
 	// browser is the context of Chromium; nil where the machine has none.
 	browser context.Context //nolint:containedctx // A browser of chromedp is a context.
 }
 
 var (
 	the    = &environment{kubeconfigs: map[string]string{}}
-	update = flag.Bool("update", false, "write the screenshots in docs/images")
+	update = flag.Bool("update", false, "write the pictures in docs/images")
 )
 
 func TestMain(m *testing.M) {
@@ -55,12 +59,8 @@ func TestMain(m *testing.M) {
 	os.Exit(controlplane.Main(m, bootShared))
 }
 
-// bootShared boots what all tests share; nothing where there is no Chromium.
+// bootShared boots what all tests share; no browser where there is no Chromium.
 func bootShared(ctx context.Context) (stop func(), err error) {
-	program := chromium()
-	if program == "" {
-		return nil, nil
-	}
 	the.bins, err = parts.Ensure(ctx, os.Stderr, "", parts.Kausality, parts.KubectlKausality, parts.TestProvider)
 	if err != nil {
 		return nil, err
@@ -69,15 +69,18 @@ func bootShared(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	ended, err := the.startBrowser(ctx, program)
-	if err != nil {
-		return the.Stop, err
+	stop = the.Stop
+	if program := chromium(); program != "" {
+		ended, err := the.startBrowser(ctx, program)
+		if err != nil {
+			return stop, err
+		}
+		stop = func() {
+			ended()
+			the.Stop()
+		}
 	}
-	stop = func() {
-		ended()
-		the.Stop()
-	}
-	for _, step := range []func(context.Context) error{the.installCRDs, the.startCloud, the.startKausality, the.admit} {
+	for _, step := range []func(context.Context) error{the.withoutCRDs, the.installCRDs, the.startCloud, the.startKausality, the.admit} {
 		if err := step(ctx); err != nil {
 			return stop, err
 		}
@@ -205,6 +208,10 @@ var decides = rbacv1.PolicyRule{APIGroups: []string{"example.org", "cloud.exampl
 
 // admit the users of the page: they look as kausality-viewer, and decide on parents.
 func (l *environment) admit(ctx context.Context) error {
+	var err error
+	if l.kubeconfigs[mallory], err = l.Kubeconfig(mallory, mallory); err != nil {
+		return err
+	}
 	for _, user := range []string{hans, anna, erin} {
 		if err := l.Bind(ctx, user, "kausality-viewer"); err != nil {
 			return err
