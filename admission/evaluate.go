@@ -244,7 +244,8 @@ func keepFinalizer(ev *evaluation) (*outcome.Verdict, error) {
 // is gone (KR-08-16). The composition function copied it, and the author's value,
 // from a stale read of that object: what the Composition has by now is unknown.
 func refuseStaleCreation(ev *evaluation) (*outcome.Verdict, error) {
-	if ev.Req.Operation != Create || !ev.Kind.ManagementPolicies || ev.Mode != v1alpha1.ModeEnforce || !subject.IsComposedApply(ev.Manager) {
+	if ev.Req.Operation != Create || !ev.Kind.ManagementPolicies || ev.Mode != v1alpha1.ModeEnforce || !subject.IsComposedApply(ev.Manager) ||
+		identity.Annotation(ev.Req.Object, v1alpha1.AnnotationKeyGate) == "" { // as most are
 		return nil, nil
 	}
 	gate := mask.ParseGate(map[string]string{v1alpha1.AnnotationKeyGate: identity.Annotation(ev.Req.Object, v1alpha1.AnnotationKeyGate)})
