@@ -130,7 +130,7 @@ func (r *Recorder) identify(ctx context.Context) (recordsv1alpha1.Cluster, bool)
 			return c, true
 		}
 		r.log.Error(err, "cannot identify the cluster for records; it is tried again")
-		if !sleep(ctx, pauses.Step()) {
+		if !sleep(ctx, nil, pauses.Step()) {
 			return c, false
 		}
 	}
@@ -210,16 +210,20 @@ func (r *Recorder) write(ctx context.Context, raw [][]byte) bool {
 	if n := r.lost.Swap(0); n > 0 {
 		r.log.Info("records were lost: too many waited to be written", "occurrences", n)
 	}
-	pauses := retries()
+	pauses, stop := retries(), r.stop
 	for {
 		err := r.spool.Append(raw...)
 		if err == nil {
 			return true
 		}
 		r.log.Error(err, "cannot write records; it is tried again", "records", len(raw))
-		if errors.Is(err, spool.ErrClosed) || !sleep(ctx, pauses.Step()) {
+		slept := !errors.Is(err, spool.ErrClosed) && sleep(ctx, stop, pauses.Step())
+		if !slept {
 			lost.WithLabelValues("", lossQueue).Add(float64(len(raw)))
 			return false
+		}
+		if stop != nil && r.closing() { // it is tried at once, and soon again: Close does not wait for long
+			pauses, stop = retries(), nil
 		}
 	}
 }
@@ -228,13 +232,25 @@ func retries() wait.Backoff {
 	return wait.Backoff{Duration: firstRetry, Factor: 2, Jitter: 0.1, Steps: 1 << 20, Cap: lastRetry}
 }
 
-// sleep for a time that no clock changes; false where the context ends first.
-func sleep(ctx context.Context, pause time.Duration) bool {
+// closing reports whether Close was called.
+func (r *Recorder) closing() bool {
+	select {
+	case <-r.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// sleep for a time that no clock changes, or until woken; false where the context ends first.
+func sleep(ctx context.Context, wake <-chan struct{}, pause time.Duration) bool {
 	t := time.NewTimer(pause)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
 		return false
+	case <-wake:
+		return true
 	case <-t.C:
 		return true
 	}
