@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -60,40 +61,45 @@ func TestHeartbeat(t *testing.T) {
 
 // TestHeartbeatRuns: replicas write heartbeats between them, one in beatEvery, and they come to each; the first write creates the Lease.
 func TestHeartbeatRuns(t *testing.T) {
-	first, client := heartbeating(t)
-	all := []*Heartbeat{first}
-	for range 2 {
-		h, err := (&Cluster{Dynamic: client, Log: logr.Discard()}).NewHeartbeat("home", "beat")
-		require.NoError(t, err)
-		all = append(all, h)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, len(all))
-	started := time.Now()
-	for _, h := range all {
-		go func() { ended <- h.Start(ctx) }()
-	}
-	seen := int64(0)
-	for range 3 {
+	synctest.Test(t, func(t *testing.T) {
+		first, client := heartbeating(t)
+		all := []*Heartbeat{first}
+		for range 2 {
+			h, err := (&Cluster{Dynamic: client, Log: logr.Discard()}).NewHeartbeat("home", "beat")
+			require.NoError(t, err)
+			all = append(all, h)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, len(all))
+		started := time.Now()
 		for _, h := range all {
-			assert.Eventually(t, func() bool { return h.seen.Load() > seen && !h.Late() }, 10*time.Second, 10*time.Millisecond)
+			go func() { ended <- h.Start(ctx) }()
 		}
-		seen = first.seen.Load()
-	}
-	took := time.Since(started)
-	cancel()
-	for range all {
-		assert.NoError(t, <-ended)
-	}
-	writes := 0
-	for _, a := range client.Actions() {
-		if a.GetVerb() == "patch" || a.GetVerb() == "create" {
-			writes++
+		seen := int64(0)
+		for range 3 {
+			time.Sleep(2 * beatEvery)
+			synctest.Wait()
+			for _, h := range all {
+				assert.Greater(t, h.seen.Load(), seen)
+				assert.False(t, h.Late())
+			}
+			seen = first.seen.Load()
 		}
-	}
-	// Each of them finds nothing, tries to create it, and may write at the same moment as another one.
-	assert.LessOrEqual(t, writes, 2*len(all)+len(all)*int(1+took/beatEvery))
-	t.Logf("%d writes by %d replicas in %s", writes, len(all), took)
+		took := time.Since(started)
+		cancel()
+		for range all {
+			assert.NoError(t, <-ended)
+		}
+		writes := 0
+		for _, a := range client.Actions() {
+			if a.GetVerb() == "patch" || a.GetVerb() == "create" {
+				writes++
+			}
+		}
+		// Each of them finds nothing, tries to create it, and may write at the same moment as another one.
+		assert.LessOrEqual(t, writes, 2*len(all)+len(all)*int(1+took/beatEvery))
+		t.Logf("%d writes by %d replicas in %s", writes, len(all), took)
+	})
 }
 
 // TestFresh: while the heartbeat is late a parent is read live, at most once in five seconds; an error is no answer (KR-13-24).

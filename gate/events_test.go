@@ -3,6 +3,7 @@ package gate
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/kausality-io/function-kausality/admission/external"
@@ -130,21 +131,24 @@ func TestAdmitted(t *testing.T) {
 
 // TestAdmittedDeadline: the event of an opening names the deadline of the policy that covers the object, as the one of the gate's own does (KR-08-09).
 func TestAdmittedDeadline(t *testing.T) {
-	policy := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "kausality.io/v1alpha1", "kind": "Kausality", "metadata": map[string]any{"name": "short", "uid": "1"},
-		"spec": map[string]any{"gate": map[string]any{"deadline": "5m"},
-			"resources": []any{map[string]any{"apiGroups": []any{"example.org"}, "resources": []any{"*"}}}},
-	}}
-	kinds := map[schema.GroupVersionResource]string{v1alpha1.GroupVersion.WithResource(v1alpha1.ResourceKausalities): "KausalityList"}
-	policies, err := cluster.NewPolicies(fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, policy))
-	require.NoError(t, err)
-	go policies.Run(t.Context())
-	require.Eventually(t, func() bool { return len(policies.Set().Scopes()) == 1 }, 10*time.Second, 10*time.Millisecond)
-	db := gated(v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{v1alpha1.VerbCreate}, Reason: v1alpha1.GateReasonCreated})
-	db.State.GroupVersionKind = schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "Database"}
-	got := emitted(func(c *Controller) { c.Cluster.Policies = policies; c.admitted(nil, db) })
-	require.Len(t, got, 1)
-	require.Contains(t, got[0], "at the latest in 5m0s")
+	synctest.Test(t, func(t *testing.T) {
+		policy := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "kausality.io/v1alpha1", "kind": "Kausality", "metadata": map[string]any{"name": "short", "uid": "1"},
+			"spec": map[string]any{"gate": map[string]any{"deadline": "5m"},
+				"resources": []any{map[string]any{"apiGroups": []any{"example.org"}, "resources": []any{"*"}}}},
+		}}
+		kinds := map[schema.GroupVersionResource]string{v1alpha1.GroupVersion.WithResource(v1alpha1.ResourceKausalities): "KausalityList"}
+		policies, err := cluster.NewPolicies(fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, policy))
+		require.NoError(t, err)
+		go policies.Run(t.Context())
+		synctest.Wait()
+		require.Len(t, policies.Set().Scopes(), 1)
+		db := gated(v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{v1alpha1.VerbCreate}, Reason: v1alpha1.GateReasonCreated})
+		db.State.GroupVersionKind = schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "Database"}
+		got := emitted(func(c *Controller) { c.Cluster.Policies = policies; c.admitted(nil, db) })
+		require.Len(t, got, 1)
+		require.Contains(t, got[0], "at the latest in 5m0s")
+	})
 }
 
 // TestOrphaned: an MR whose external resource stays has an event with the external
