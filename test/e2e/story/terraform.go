@@ -117,6 +117,11 @@ func (e *Env) StartTerraform(ctx context.Context, planning bool) (*Terraform, er
 		return nil, err
 	}
 	t := &Terraform{Tofu: bins[parts.Tofu], Dir: filepath.Join(e.Dir(), "tf"), e: e}
+	for _, before := range []string{t.Dir, t.commands()} { // of a story that was played in this directory before
+		if err := os.RemoveAll(before); err != nil {
+			return nil, err
+		}
+	}
 	root, err := parts.Root()
 	if err != nil {
 		return nil, err
