@@ -82,7 +82,7 @@ func byComposedManager(ctx context.Context, f *facts.Facts, p *parent.State) (is
 // IsComposer reports whether the field manager is the one that Crossplane applies composed resources of this very
 // parent with.
 func IsComposer(f *facts.Facts) bool {
-	return subject.IsComposedApply(f.Manager) && f.Manager == subject.ComposedManager(f.ParentRef.Name, f.ParentRef.GroupKind())
+	return subject.IsComposer(f.Manager, f.ParentRef.Name, f.ParentRef.GroupKind())
 }
 
 // byUserHash compares the users that write the parent's status with those that

@@ -193,6 +193,21 @@ func IsCrossplaneMachinery(manager string) bool {
 // ComposedManager returns the field manager under which Crossplane applies the composed resources of
 // the composite with that name and kind (ComposedFieldOwnerName of crossplane v2.3.3).
 func ComposedManager(name string, kind schema.GroupKind) string {
-	sum := sha256.Sum256([]byte(name + kind.String()))
-	return string(hex.AppendEncode(append(make([]byte, 0, len(composedPrefix)+2*len(sum)), composedPrefix...), sum[:]))
+	return string(appendComposed(nil, name, kind))
+}
+
+// IsComposer reports whether a field manager is the ComposedManager of the composite with that name and kind.
+func IsComposer(manager, name string, kind schema.GroupKind) bool {
+	var room [128]byte
+	return IsComposedApply(manager) && string(appendComposed(room[:0], name, kind)) == manager
+}
+
+func appendComposed(out []byte, name string, kind schema.GroupKind) []byte {
+	var room [256]byte
+	of := append(append(room[:0], name...), kind.Kind...)
+	if kind.Group != "" { // as GroupKind.String
+		of = append(append(of, '.'), kind.Group...)
+	}
+	sum := sha256.Sum256(of)
+	return hex.AppendEncode(append(out, composedPrefix...), sum[:])
 }

@@ -198,6 +198,9 @@ func TestComposedManager(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			if !IsComposer(tc.want, "my-db", tc.kind) || IsComposer(tc.want, "my-db2", tc.kind) || IsComposer("kubectl", "my-db", tc.kind) {
+				t.Error("the composer is another one")
+			}
 			if got := ComposedManager("my-db", tc.kind); got != tc.want {
 				t.Errorf("%s: want %s, got %s", tc.reason, tc.want, got)
 			}
