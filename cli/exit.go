@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/kausality-io/function-kausality/channel"
 )
 
 // Exit codes, documented in docs/kubectl.md.
@@ -60,7 +62,7 @@ func Finish(errOut io.Writer, err error) int {
 	if errors.Is(err, errDiscounted) {
 		return exitDiscounted
 	}
-	fmt.Fprintln(errOut, "error: "+strings.Join(strings.Fields(err.Error()), " "))
+	fmt.Fprintln(errOut, "error: "+channel.Printable(strings.Join(strings.Fields(err.Error()), " "))) // it may quote the cluster
 	if usage := (usageError{}); errors.As(err, &usage) {
 		return exitUsage
 	}

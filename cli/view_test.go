@@ -184,6 +184,7 @@ func TestFinish(t *testing.T) {
 	}{
 		"Success": {code: 0},
 		"Failure": {err: errors.New("a\n  b"), code: 1, out: "error: a b\n"},
+		"Escapes": {err: errors.New("no \x1b]0;owned\x07context"), code: 1, out: "error: no  ]0;owned context\n"},
 		"Usage":   {err: usageError{errors.New("u")}, code: 2, out: "error: u\n"},
 		"Timeout": {err: errors.Join(timeoutError{errors.New("t")}), code: 3, out: "error: t\n"},
 		"Found":   {err: errFound, code: 4},

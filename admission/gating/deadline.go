@@ -44,6 +44,9 @@ func DeletionOpenedAt(gate v1alpha1.Gate) metav1.Time {
 
 // LastEndOf returns the last EndOf a verb that a gate is open for.
 func LastEndOf(gate v1alpha1.Gate, deadline time.Duration) (last time.Time) {
+	if len(gate.Verbs) == 0 {
+		return gate.At.Add(deadline)
+	}
 	for _, v := range gate.Verbs {
 		if end := EndOf(gate, v, deadline); end.After(last) {
 			last = end

@@ -285,10 +285,16 @@ func (m *model) decided(msg decided) tea.Cmd {
 		}
 		return nil
 	}
-	if s == m.top() {
-		s.list = nil // from the beginning, where it has why
-		m.build(s)
+	if s != m.top() { // the user did not wait for it
+		if s.state != nil {
+			m.report(s.state.Title + ". " + s.state.Text)
+		} else {
+			m.report(s.confirm.Problem + ". " + s.confirm.Why)
+		}
+		return nil
 	}
+	s.list = nil // from the beginning, where it has why
+	m.build(s)
 	return nil
 }
 

@@ -84,13 +84,15 @@ func (p *plain) begin() error {
 	for {
 		p.refresh()
 		switch {
+		case p.ctx.Err() != nil, p.failed != nil:
+			return p.failed
 		case p.ended != nil:
 			return p.ended
 		case p.snap != nil:
 			p.run(p.load(p.top()))
 			return p.failed
 		case p.awayWhy == nil:
-			return nil // its context has ended
+			return nil // its context has ended meanwhile
 		}
 		p.print(p.awayWhy.Title + ". It is read again in a moment. " + p.awayWhy.Text)
 		select {
@@ -135,11 +137,11 @@ func (p *plain) hasChanged() {
 	}
 }
 
-// print a line of safe text.
+// print a line of any text.
 func (p *plain) print(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.write(text + "\n")
+	p.write(safe(text) + "\n")
 }
 
 // write a text; mu is held. The first error ends it.
@@ -152,7 +154,7 @@ func (p *plain) write(text string) {
 // prompt and read an answer.
 func (p *plain) prompt(text string) (string, error) {
 	p.mu.Lock()
-	p.write(text + ": ")
+	p.write(safe(text) + ": ")
 	err := p.failed
 	p.mu.Unlock()
 	if err != nil {
