@@ -27,7 +27,7 @@ PHASES       ?= lint generate-check unit parts package integration
 CHECK_PHASES  = lint generate-check unit check-planes
 
 # Campaigns of make test-more; each takes less than an hour.
-CAMPAIGNS    ?= more-planes fuzz apiserver years equal pairs waves random adversary faults model gate-bench rollout-bench page-bench soak
+CAMPAIGNS    ?= more-planes race fuzz apiserver years equal pairs waves random adversary faults model gate-bench rollout-bench page-bench soak
 
 # Packages that need a control plane. How many of them run at a time is up to the machine: each waits
 # most of its time. test/packages.tsv has what each takes and starts.
@@ -40,8 +40,8 @@ PKG          ?=
 PLANE_PKG     = ./$(patsubst test/%,%,$(PKG:./%=%))
 RUN          ?=
 
-# Flags of go test, which runs after lint, which vets.
-UNIT_FLAGS    = -vet=off
+# Flags of go test, which runs after lint, which vets. The order of tests is another one each time; what fails has its number.
+UNIT_FLAGS    = -vet=off -shuffle=on
 PLANE_FLAGS   = -vet=off -count 1 -timeout 60m
 CAMPAIGN      = $(SUMMARY) test --gotestsum $(GOTESTSUM) -v -C test
 
@@ -157,6 +157,14 @@ unit: $(SUMMARY) $(GOTESTSUM) ## Run the unit tests of every module
 		$(SUMMARY) test --gotestsum $(GOTESTSUM) -C $$m -- $(UNIT_FLAGS) || failed="$$failed $$m"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "unit tests failed in:$$failed"; exit 1; fi
+
+.PHONY: race
+race: $(SUMMARY) $(GOTESTSUM) ## Run the unit tests under the race detector, which takes a C compiler
+	@if ! command -v $$($(GO) env CC) >/dev/null; then echo "race: SKIPPED: the race detector takes a C compiler, and there is no $$($(GO) env CC) here" >&2; exit 0; fi; \
+	failed=; for m in $(UNIT_MODULES); do \
+		CGO_ENABLED=1 $(SUMMARY) test --gotestsum $(GOTESTSUM) -C $$m -- $(UNIT_FLAGS) -race -timeout 30m || failed="$$failed $$m"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "tests failed under the race detector in:$$failed"; exit 1; fi
 
 integration check-planes more-planes one: export KAUSALITY_PREBUILT = 1
 integration check-planes more-planes one: export KAUSALITY_BINARY = $(BIN)/from-image/kausality

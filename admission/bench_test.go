@@ -14,6 +14,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/race"
 )
 
 // large is an MR of about 3.5 KB of JSON, managedFields included, as a composed
@@ -99,6 +100,9 @@ func BenchmarkEvaluate(b *testing.B) {
 // An evaluation makes no more allocations than it needs: they creep up one by
 // one, and a webhook pays for them on every write.
 func TestAllocations(t *testing.T) {
+	if race.Enabled {
+		t.Skip("the race detector allocates, too")
+	}
 	for name, bc := range benchCases(t) {
 		t.Run(name, func(t *testing.T) {
 			e := &Evaluator{World: bc.setting.world(), Options: enforced()}

@@ -27,7 +27,7 @@ func call(t *testing.T, now time.Time, client, server State) error {
 	a, b := net.Pipe()
 	defer a.Close() //nolint:errcheck // A pipe in memory.
 	defer b.Close() //nolint:errcheck // A pipe in memory.
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	if err := errors.Join(a.SetDeadline(deadline), b.SetDeadline(deadline)); err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/internal/await"
 )
 
 // heartbeating cluster, of which the Leases are read and written.
@@ -77,7 +78,7 @@ func TestHeartbeatRuns(t *testing.T) {
 		}
 		seen := int64(0)
 		for range 3 {
-			time.Sleep(2 * beatEvery)
+			await.Sleep(2 * beatEvery)
 			synctest.Wait()
 			for _, h := range all {
 				assert.Greater(t, h.seen.Load(), seen)

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/await"
 )
 
 // TestPoliciesWithoutCRD: a cluster without the CRD of the policies has none, and
@@ -46,7 +47,7 @@ func TestPoliciesWithoutCRD(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); p.Run(ctx) }()
-	until(t, "the policies to be known", p.HasSynced)
+	await.Poll(t, "the policies to be known", p.HasSynced)
 	if got := len(p.Set().Scopes()); got != 0 {
 		t.Errorf("%d scopes without policies", got)
 	}
@@ -82,17 +83,24 @@ func TestPoliciesOfTheNextCRD(t *testing.T) {
 	require.NoError(t, err)
 	p, err := NewPolicies(client)
 	require.NoError(t, err)
-	p.defined = defined.Load
+	var looked atomic.Int32
+	var looks await.Signal
+	p.defined = func() bool {
+		defer looks.Raise()
+		looked.Add(1)
+		return defined.Load()
+	}
 	done := make(chan struct{})
 	ctx, stop := context.WithCancel(t.Context())
 	go func() { defer close(done); p.Run(ctx) }()
-	until(t, "the policies to be missing", p.missing.Load)
-	before := requests.Load()
-	assert.Never(t, func() bool { return requests.Load() != before }, 3*time.Second, 100*time.Millisecond, "while the CRD is missing, nothing is requested")
+	await.Poll(t, "the policies to be missing", p.missing.Load)
+	before, from := requests.Load(), looked.Load()
+	looks.Until(t, "the CRD to be missed ten times", func() bool { return looked.Load() >= from+10 })
+	assert.Equal(t, before, requests.Load(), "while the CRD is missing, nothing is requested")
 	defined.Store(true) // The API server serves the kind of a CRD some time after it exists.
-	until(t, "a request for what is not served yet", func() bool { return early.Load() >= 2 })
+	await.Poll(t, "a request for what is not served yet", func() bool { return early.Load() >= 2 })
 	served.Store(true)
-	until(t, "the policy to be in force", func() bool { return len(p.Set().Scopes()) == 1 })
+	await.Poll(t, "the policy to be in force", func() bool { return len(p.Set().Scopes()) == 1 })
 	stop()
 	<-done
 }
@@ -154,7 +162,7 @@ func TestDeletedPolicies(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			done := make(chan struct{})
 			go func() { defer close(done); p.Run(ctx) }()
-			until(t, "the CRD to be read", func() bool {
+			await.Poll(t, "the CRD to be read", func() bool {
 				p.mu.RLock()
 				defer p.mu.RUnlock()
 				return len(p.deleted) == 0

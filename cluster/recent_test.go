@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/kausality-io/function-kausality/internal/await"
 )
 
 // TestRecent: who needs a thing at once shares one read of it, which is used for five seconds from its beginning on; one that failed
@@ -21,7 +23,7 @@ func TestRecent(t *testing.T) {
 		takes := time.Second
 		r := NewRecent(func(ctx context.Context) (int64, error) {
 			select {
-			case <-time.After(takes):
+			case <-time.After(takes): //nolint:forbidigo // The time of a bubble.
 				return reads.Add(1), failure
 			case <-ctx.Done():
 				return 0, ctx.Err()
@@ -42,19 +44,19 @@ func TestRecent(t *testing.T) {
 		_, err := r.Get(impatient)
 		assert.ErrorIs(t, err, context.DeadlineExceeded, "who waits no longer gets no answer")
 		all.Wait()
-		time.Sleep(FreshFor - takes - time.Millisecond)
+		await.Sleep(FreshFor - takes - time.Millisecond)
 		get(1)
-		time.Sleep(time.Millisecond)
+		await.Sleep(time.Millisecond)
 		get(2)
 
-		time.Sleep(FreshFor)
+		await.Sleep(FreshFor)
 		failure = errors.New("down")
 		for range 3 {
 			_, err = r.Get(t.Context())
 			assert.ErrorIs(t, err, failure)
 		}
 		assert.EqualValues(t, 3, reads.Load(), "a failed read is not repeated at once")
-		time.Sleep(failedFor)
+		await.Sleep(failedFor)
 		takes, failure = time.Hour, nil
 		began := time.Now()
 		_, err = r.Get(t.Context())

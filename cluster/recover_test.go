@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/internal/await"
 )
 
 // poison is the name of the object whose handling panics.
@@ -98,7 +99,7 @@ func TestSummaryPanics(t *testing.T) {
 	}
 	before := panicsOf(t, "watch Namespace")
 	go informer.RunWithContext(t.Context())
-	until(t, "the others to be handled", func() bool { return events.has("added good") })
+	await.Poll(t, "the others to be handled", func() bool { return events.has("added good") })
 	if events.has("added " + poison) {
 		t.Error("an object without a summary was passed on")
 	}
@@ -115,7 +116,7 @@ func TestSummaryPanics(t *testing.T) {
 	if _, err := client.Resource(namespaceResource).Update(t.Context(), healed, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the object to be handled", func() bool { return events.has("added " + poison) })
+	await.Poll(t, "the object to be handled", func() bool { return events.has("added " + poison) })
 }
 
 // TestHandlersRecover: a panic in what an event of any of our watches calls costs
@@ -206,7 +207,7 @@ func TestHandlersRecover(t *testing.T) {
 				t.Fatal(w.err)
 			}
 			go w.informer.RunWithContext(t.Context())
-			until(t, "the object after it", func() bool { return objects.has(poison) && objects.has("good") })
+			await.Poll(t, "the object after it", func() bool { return objects.has(poison) && objects.has("good") })
 			if got := panicsOf(t, name) - before; got != 1 {
 				t.Errorf("%s: counted %v panics, want 1", tc.reason, got)
 			}
@@ -223,7 +224,7 @@ func TestNamespaceHandlerRecovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	go n.Run(t.Context())
-	until(t, "the Namespaces", n.HasSynced)
+	await.Poll(t, "the Namespaces", n.HasSynced)
 	for _, name := range []string{poison, "good"} {
 		o := &unstructured.Unstructured{}
 		o.SetGroupVersionKind(namespaceResource.GroupVersion().WithKind("Namespace"))
@@ -233,7 +234,7 @@ func TestNamespaceHandlerRecovers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	until(t, "the Namespace after it", func() bool { return objects.has(poison) && objects.has("good") })
+	await.Poll(t, "the Namespace after it", func() bool { return objects.has(poison) && objects.has("good") })
 }
 
 // TestEachRecovers: what is called for many objects is called for those after one

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -9,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/openapi"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/internal/await"
 )
 
 const strictCRD = `
@@ -121,13 +120,10 @@ func TestSchemasChange(t *testing.T) {
 	if err := client.Tracker().Update(crdResource, o, ""); err != nil {
 		t.Fatal(err)
 	}
-	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+	await.Poll(t, "the schema of now", func() bool {
 		found, _ := s.Find("XStrict", "example.org", false)
-		return lacking(t, found[0], "v1", "spec.engine") == "", nil
+		return lacking(t, found[0], "v1", "spec.engine") == ""
 	})
-	if err != nil {
-		t.Errorf("the schema from before is kept: %v", err)
-	}
 }
 
 // Where discovery does not answer, it is not known that a kind does not exist; a schema that cannot be read has any field.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/internal/race"
 )
 
 // xr of 3.5 KB, as the API server sends it.
@@ -37,6 +38,9 @@ func xr(i int) []byte {
 
 // A cached XR with two children takes half of what the object has as JSON, and nothing of it keeps the object itself alive.
 func TestObjectSize(t *testing.T) {
+	if race.Enabled {
+		t.Skip("the race detector allocates, too")
+	}
 	const n, limit = 5000, 1900
 	raw := xr(0)
 	if len(raw) < 3000 {

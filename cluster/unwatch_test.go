@@ -15,12 +15,12 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/internal/await"
 )
 
 // listing serves a list of n objects of any resource, and watches without events.
@@ -57,14 +57,6 @@ func listing(t *testing.T, n int) dynamic.Interface {
 	return client
 }
 
-func until(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) { return f(), nil })
-	if err != nil {
-		t.Fatalf("waited for %s: %v", what, err)
-	}
-}
-
 // TestMemoryGivenBack: of a kind that is not guarded any more nothing is kept, nor of
 // its watch; and it is all there again when the kind is guarded again.
 func TestMemoryGivenBack(t *testing.T) {
@@ -79,14 +71,14 @@ func TestMemoryGivenBack(t *testing.T) {
 	defer func() { stop(); <-done }()
 	c.configured(true, "shop.example.org/dbs")
 	full := func() bool { return len(c.States.List(shopDB)) == objects }
-	until(t, "the objects to be known", full)
+	await.Poll(t, "the objects to be known", full)
 	w := weak.Make(c.States.of(shopDB))
 	kept := make([]weak.Pointer[Object], 0, objects)
 	for _, o := range c.States.List(shopDB) {
 		kept = append(kept, weak.Make(o))
 	}
 	c.configured(true, "other.example.org/caches")
-	until(t, "the memory to be released", func() bool {
+	await.Poll(t, "the memory to be released", func() bool {
 		runtime.GC()
 		for _, k := range kept {
 			if k.Value() != nil {
@@ -95,9 +87,9 @@ func TestMemoryGivenBack(t *testing.T) {
 		}
 		return w.Value() == nil
 	})
-	until(t, "all to be unwatched", func() bool { return unwatched.Load() == objects })
+	await.Poll(t, "all to be unwatched", func() bool { return unwatched.Load() == objects })
 	c.configured(true, "shop.example.org/dbs")
-	until(t, "the objects to be known again", full)
+	await.Poll(t, "the objects to be known again", full)
 }
 
 // An object that does not exist was deleted only where its deletion was seen, or its

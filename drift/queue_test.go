@@ -11,6 +11,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/kausality-io/function-kausality/internal/await"
 )
 
 // TestQueue: a slow item delays those of its key, which are handled in their order, and no others.
@@ -42,7 +44,7 @@ func TestQueue(t *testing.T) {
 		require.Equal(t, "b1 b2", so())
 		assert.Equal(t, 2, q.len())
 		q.later("b", "b3", time.Minute)
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		synctest.Wait()
 		require.Equal(t, "b1 b2 b3", so())
 		close(release)

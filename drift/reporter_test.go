@@ -31,6 +31,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/await"
 )
 
 // driftClient of an API server that has Drifts alone, with a status subresource. Calls go through funcs.
@@ -312,12 +313,12 @@ func TestEnqueue(t *testing.T) {
 		r.Enqueue(item("fails"))
 		synctest.Wait()
 		r.Enqueue(item("fails"))
-		time.Sleep(10 * time.Second)
+		await.Sleep(10 * time.Second)
 		assert.Positive(t, count("fails"))
 		assert.EqualValues(t, 1, count("good"), "within a minute it is not written again")
 		assert.EqualValues(t, 1, r.takeCount("good"), "but counted")
 		r.Enqueue(item("bad"))
-		time.Sleep(10 * time.Second)
+		await.Sleep(10 * time.Second)
 		mu.Lock()
 		defer mu.Unlock()
 		assert.Greater(t, calls["bad"], 1, "the next occurrence is another try")
@@ -492,7 +493,7 @@ func TestHandleRetries(t *testing.T) {
 				failures = 1
 				mu.Unlock()
 				r.Enqueue(item("a1"))
-				assert.Eventually(t, func() bool { return len(e.sent(t, to)) == 1 }, 30*time.Second, 10*time.Millisecond)
+				await.Poll(t, "a report", func() bool { return len(e.sent(t, to)) == 1 })
 				mu.Lock()
 				failures = 0
 				mu.Unlock()

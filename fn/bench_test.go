@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kausality-io/function-kausality/fn/ssa"
+	"github.com/kausality-io/function-kausality/internal/race"
 )
 
 // benchStage is a settled composite of n databases, each about 3.5 KB with its
@@ -72,6 +73,9 @@ func BenchmarkRunFunction(b *testing.B) {
 // A run makes no more allocations than it needs, for 10 composed resources: they
 // creep up one by one.
 func TestAllocations(t *testing.T) {
+	if race.Enabled {
+		t.Skip("the race detector allocates, too")
+	}
 	s, want := benchStage(t, 10)
 	for name, tc := range map[string]struct {
 		want   desire

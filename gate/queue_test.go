@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -10,19 +11,22 @@ import (
 	"github.com/go-logr/logr"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/internal/await"
 )
 
 // calls counts the reconciles of each object by name.
 type calls struct {
 	mu     sync.Mutex
 	byName map[string]int
+	// noted is raised with each.
+	noted await.Signal
 }
 
 func (c *calls) note(ref parent.Ref) {
+	defer c.noted.Raise()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.byName[ref.Name]++
@@ -30,14 +34,11 @@ func (c *calls) note(ref parent.Ref) {
 
 func (c *calls) await(t *testing.T, name string, n int) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+	c.noted.Until(t, fmt.Sprintf("%s to be reconciled %d times", name, n), func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.byName[name] >= n, nil
+		return c.byName[name] >= n
 	})
-	if err != nil {
-		t.Fatalf("%s was not reconciled %d times: %v", name, n, err)
-	}
 }
 
 // started is a controller of f, which ends with the test.

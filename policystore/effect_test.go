@@ -1,8 +1,6 @@
 package policystore
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,11 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/await"
 )
 
 // fewKinds has a kind A of any group, once it is installed.
@@ -93,24 +93,23 @@ func TestEffective(t *testing.T) {
 	has := func(status metav1.ConditionStatus, reason string, messages []string, warnings int) {
 		t.Helper()
 		last := ""
-		err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-			o, err := client.Resource(gvr(v1alpha1.ResourceAllowancePolicies)).Get(ctx, "p", metav1.GetOptions{})
-			if err != nil {
-				return false, err
+		defer func() {
+			if t.Failed() {
+				t.Log(last)
 			}
+		}()
+		await.Poll(t, "the status", func() bool {
+			o, err := client.Resource(gvr(v1alpha1.ResourceAllowancePolicies)).Get(t.Context(), "p", metav1.GetOptions{})
+			require.NoError(t, err)
 			last = fmt.Sprint(o.Object["status"])
 			st, err := statusOf(o)
+			require.NoError(t, err)
 			c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionEffective)
-			if err != nil || c == nil || len(st.Rules) != 1 {
-				return false, err
-			}
-			return c.Status == status && c.Reason == reason && len(st.Rules[0].Warnings) == warnings && c.ObservedGeneration == 1 &&
+			return c != nil && len(st.Rules) == 1 &&
+				c.Status == status && c.Reason == reason && len(st.Rules[0].Warnings) == warnings && c.ObservedGeneration == 1 &&
 				meta.IsStatusConditionTrue(st.Conditions, v1alpha1.ConditionCompiled) &&
-				!slices.ContainsFunc(messages, func(m string) bool { return !strings.Contains(c.Message, m) }), nil
+				!slices.ContainsFunc(messages, func(m string) bool { return !strings.Contains(c.Message, m) })
 		})
-		if err != nil {
-			t.Fatal(errors.Join(err, errors.New(last)))
-		}
 	}
 	has(metav1.ConditionFalse, "WithoutEffect", []string{"spec.target: the cluster has no kind A", "spec.rules[0].allow[0].target: the cluster has no kind B"}, 1)
 	kinds.installed.Store(true)

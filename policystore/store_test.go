@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/await"
 )
 
 var noon = time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC)
@@ -65,15 +65,6 @@ func start(t *testing.T, s *Store) {
 	})
 }
 
-// eventually waits for a condition.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) { return holds(), nil })
-	if err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
-}
-
 // statusRead is the status of a policy as it is stored.
 func statusRead(t *testing.T, client *fake.FakeDynamicClient, kind, namespace, name string) v1alpha1.PolicyStatus {
 	t.Helper()
@@ -105,7 +96,7 @@ func TestStart(t *testing.T) {
 		t.Error("only the leader would decide by policies")
 	}
 	start(t, s)
-	eventually(t, "the policies are read", s.HasSynced)
+	await.Poll(t, "the policies are read", s.HasSynced)
 	if got := len(s.Policies().Pending()); got != 0 {
 		t.Errorf("%d policies have pending claims", got)
 	}
@@ -113,11 +104,11 @@ func TestStart(t *testing.T) {
 		t.Errorf("a replica that does not lead wrote %+v", st)
 	}
 	s.Lead()
-	eventually(t, "the status of a policy that compiles", func() bool {
+	await.Poll(t, "the status of a policy that compiles", func() bool {
 		st := statusRead(t, client, v1alpha1.KindAllowancePolicy, "", "a")
 		return st.ObservedGeneration == 1 && len(st.Conditions) == 1 && st.Conditions[0].Reason == v1alpha1.ReasonCompiled
 	})
-	eventually(t, "the status of one that does not", func() bool {
+	await.Poll(t, "the status of one that does not", func() bool {
 		st := statusRead(t, client, v1alpha1.KindAllowancePolicy, "", "b")
 		return len(st.Conditions) == 1 && st.Conditions[0].Reason == v1alpha1.ReasonCompileFailed && len(st.Rules) == 1 && len(st.Rules[0].Errors) == 1
 	})
@@ -125,7 +116,7 @@ func TestStart(t *testing.T) {
 	if err := client.Resource(gvr(v1alpha1.ResourceAllowancePolicies)).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "another Set after a deletion", func() bool { return s.Policies() != before })
+	await.Poll(t, "another Set after a deletion", func() bool { return s.Policies() != before })
 }
 
 // TestNoCRDs: a kind whose CRD is not installed has no policies; it does not keep
@@ -140,7 +131,7 @@ func TestNoCRDs(t *testing.T) {
 	}
 	client.PrependReactor("list", "*", missing)
 	start(t, s)
-	eventually(t, "the policies are read", s.HasSynced)
+	await.Poll(t, "the policies are read", s.HasSynced)
 	if s.Policies() == nil {
 		t.Error("there is no Set")
 	}
@@ -175,7 +166,7 @@ func TestClaim(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, client := newStore(t, tc.policies...)
 			start(t, s)
-			eventually(t, "the policies are read", s.HasSynced)
+			await.Poll(t, "the policies are read", s.HasSynced)
 			r := client.Resource(gvr(v1alpha1.ResourceApprovalPolicies)).Namespace("team")
 			if tc.have != nil {
 				o, err := r.Get(t.Context(), "e", metav1.GetOptions{})

@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -266,19 +268,25 @@ func TestServed(t *testing.T) {
 // TestSlowDecision: the deadline of a body is none of the decision, which has the time
 // that the API server gives it (KR-13-28).
 func TestSlowDecision(t *testing.T) {
-	server := httptest.NewServer(review.Served(func(ctx context.Context, _ []byte) ctrl.Response {
-		select {
-		case <-ctx.Done():
-			return ctrl.Denied("it was cancelled")
-		case <-time.After(review.MaxWait + 200*time.Millisecond):
-			return ctrl.Allowed("")
-		}
-	}, review.NewInflight(), logr.Discard()))
-	defer server.Close()
-	resp, err := server.Client().Post(server.URL, "application/json", strings.NewReader("{}")) //nolint:noctx // A test server.
-	require.NoError(t, err)
-	defer resp.Body.Close() //nolint:errcheck // The body was only read.
-	answer, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	assert.Contains(t, string(answer), `"allowed":true`)
+	synctest.Test(t, func(t *testing.T) {
+		server := &http.Server{ReadHeaderTimeout: time.Hour, Handler: review.Served(func(ctx context.Context, _ []byte) ctrl.Response {
+			select {
+			case <-ctx.Done():
+				return ctrl.Denied("it was cancelled")
+			case <-time.After(review.MaxWait + 200*time.Millisecond): //nolint:forbidigo // The time of a bubble.
+				return ctrl.Allowed("")
+			}
+		}, review.NewInflight(), logr.Discard())}
+		l := pipes{make(chan net.Conn), make(chan struct{})}
+		served := make(chan error)
+		go func() { served <- server.Serve(l) }()
+		client := l.dial()
+		_, err := io.WriteString(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+		require.NoError(t, err)
+		answer, err := io.ReadAll(client)
+		require.NoError(t, err)
+		assert.Contains(t, string(answer), `"allowed":true`)
+		require.NoError(t, server.Close())
+		assert.ErrorIs(t, <-served, http.ErrServerClosed)
+	})
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/kausality-io/function-kausality/certs"
 	"github.com/kausality-io/function-kausality/decider"
 	"github.com/kausality-io/function-kausality/decider/settler"
+	"github.com/kausality-io/function-kausality/internal/await"
 	"github.com/kausality-io/function-kausality/webhook/review"
 	"github.com/kausality-io/function-kausality/webhook/serving"
 )
@@ -83,7 +84,7 @@ func TestHalfReview(t *testing.T) {
 		go func() { served <- s.Serve(l) }()
 		used, unused := l.dial(), l.dial()
 
-		time.Sleep(s.IdleTimeout - time.Second)
+		await.Sleep(s.IdleTimeout - time.Second)
 		_, err := io.WriteString(used, "POST /mutate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
 		require.NoError(t, err)
 		asked := time.Now()

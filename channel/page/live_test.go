@@ -13,10 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/await"
 )
-
-// soon bounds what a test waits for.
-const soon = 20 * time.Second
 
 // run the page as its command does.
 func (b *browser) run() (end context.CancelFunc) {
@@ -58,17 +56,7 @@ func (b *browser) stream(ctx context.Context) (code int, events chan string) {
 // next event that is one of some.
 func next(t *testing.T, events chan string, want string) {
 	t.Helper()
-	timeout := time.After(soon)
-	for {
-		select {
-		case e, ok := <-events:
-			require.True(t, ok, "the stream has ended, before "+want)
-			if e == want {
-				return
-			}
-		case <-timeout:
-			require.Fail(t, "no event "+want)
-		}
+	for await.Next(t, "an event "+want, events) != want {
 	}
 }
 
@@ -79,10 +67,11 @@ func TestLive(t *testing.T) {
 	b := open(t, o)
 	b.run()
 	shows(t, b.get(b.page.base+"/"), "1 change of 1 cause")
-	assert.Zero(t, s.Watched(), "without an open page nothing is watched")
+	s.AwaitWatches(t, 0) // without an open page nothing is watched
 	_, events := b.stream(t.Context())
 	next(t, events, "open")
-	require.Eventually(t, func() bool { return s.Watched() == 1 && b.page.view.Synced() }, soon, 10*time.Millisecond)
+	s.AwaitWatches(t, 1)
+	await.Poll(t, "all Drifts to be known", b.page.view.Synced)
 
 	began := time.Now()
 	s.Put(t, held(func(d *v1alpha1.Drift) {
@@ -125,7 +114,8 @@ func TestLiveInNamespaces(t *testing.T) {
 	shows(t, b.get(b.page.base+"/"), "1 change of 1 cause")
 	_, events := b.stream(t.Context())
 	next(t, events, "open")
-	require.Eventually(t, func() bool { return s.Watched() == 1 && b.page.view.Synced() }, soon, 10*time.Millisecond)
+	s.AwaitWatches(t, 1)
+	await.Poll(t, "all Drifts to be known", b.page.view.Synced)
 	s.Put(t, held(func(d *v1alpha1.Drift) {
 		d.Name, d.Spec.ID, d.Spec.Child.Name = "00000000000000aa", "00000000000000aa", "bills"
 	}))
@@ -154,11 +144,11 @@ func TestStreams(t *testing.T) {
 	code, _ := b.stream(t.Context())
 	assert.Equal(t, http.StatusServiceUnavailable, code, "one more")
 	leave[0]()
-	require.Eventually(t, func() bool {
+	await.Poll(t, "the stream to end", func() bool {
 		b.page.streams.mu.Lock()
 		defer b.page.streams.mu.Unlock()
 		return len(b.page.streams.open) == maxStreams-1
-	}, soon, 10*time.Millisecond)
+	})
 	_, again := b.stream(t.Context())
 	next(t, again, "open")
 
@@ -168,7 +158,7 @@ func TestStreams(t *testing.T) {
 	clock.Move(2 * time.Minute)
 	assert.Equal(t, http.StatusUnauthorized, b.load().code, "a page that loads itself keeps no session")
 	for _, events := range append(all[1:], again) {
-		require.Eventually(t, func() bool { return closed(events) }, soon, 10*time.Millisecond)
+		await.Closed(t, "a stream", events)
 	}
 }
 
@@ -180,7 +170,7 @@ func TestStreamsEndWithThePage(t *testing.T) {
 	_, events := b.stream(t.Context())
 	next(t, events, "open")
 	end()
-	require.Eventually(t, func() bool { return closed(events) }, soon, 10*time.Millisecond)
+	await.Closed(t, "a stream", events)
 }
 
 // TestStreamOutlastsARequest covers KR-17-18: what bounds the time that requests and answers take does not end a stream.
@@ -189,16 +179,18 @@ func TestStreamOutlastsARequest(t *testing.T) {
 	b := open(t, o)
 	b.run()
 	server := httptest.NewUnstartedServer(b.page)
-	server.Config.ReadTimeout, server.Config.WriteTimeout = 200*time.Millisecond, 200*time.Millisecond
+	const longest = 200 * time.Millisecond
+	server.Config.ReadTimeout, server.Config.WriteTimeout = longest, longest
 	server.Start()
 	t.Cleanup(server.Close)
 	b.page.options.Hosts = append(b.page.options.Hosts, strings.TrimPrefix(server.URL, "http://"))
 	b.base = server.URL
 	_, events := b.stream(t.Context())
 	next(t, events, "open")
-	assert.Never(t, func() bool { return closed(events) }, time.Second, 50*time.Millisecond)
-	b.page.streams.signal()
-	next(t, events, "change")
+	for began := time.Now(); time.Since(began) < 2*longest; {
+		b.page.streams.signal()
+		next(t, events, "change")
+	}
 }
 
 // TestNoticeOfALivePage covers KR-17-18: what was done is shown by the page that the user opens, not by one that loads itself.
@@ -219,18 +211,4 @@ func (b *browser) load() response {
 	require.NoError(b.t, err)
 	r.Header.Set(liveHeader, "1")
 	return b.do(r)
-}
-
-// closed reports whether a stream has ended.
-func closed(events chan string) bool {
-	for {
-		select {
-		case _, ok := <-events:
-			if !ok {
-				return true
-			}
-		default:
-			return false
-		}
-	}
 }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/await"
 )
 
 // shows checks what a page has, and what it must not have.
@@ -201,7 +202,8 @@ func TestMany(t *testing.T) {
 	b.run()
 	_, events := b.stream(t.Context())
 	next(t, events, "open")
-	require.Eventually(t, func() bool { return s.Watched() == 1 && b.page.view.Synced() }, soon, 10*time.Millisecond)
+	s.AwaitWatches(t, 1)
+	await.Poll(t, "all Drifts to be known", b.page.view.Synced)
 	const changes = 5
 	began = time.Now()
 	for n := range changes {

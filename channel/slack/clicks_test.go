@@ -229,9 +229,9 @@ func TestRejectWithdrawSnooze(t *testing.T) {
 	assert.Contains(t, b.message(d).Blocks, "snoozed by anna@example.com until")
 
 	b.click(anna, d, channel.ActionOpen, "")
-	require.Eventually(t, func() bool {
+	b.changed.Until(t, "the commands that open a change", func() bool {
 		return strings.Contains(strings.Join(b.answers(anna), ""), "kubectl get drift -n shop "+d.Name)
-	}, 5*time.Second, 5*time.Millisecond)
+	})
 }
 
 // TestTwoVoters covers KR-17-09: each click is a vote of its own, and the message shows what is missing.
@@ -354,6 +354,6 @@ func TestTwoReplicas(t *testing.T) {
 	b.rounds(1)
 	assert.Len(t, b.parents.writes(), 2)
 	require.NoError(t, b.slack.Disconnect())
-	require.Eventually(t, func() bool { return b.state().Sockets == 2 }, 20*time.Second, 10*time.Millisecond, "they connect again")
+	b.changed.Until(t, "both to be connected again", func() bool { return b.state().Sockets == 2 })
 	assert.Empty(t, b.click(anna, d, channel.ActionApprove, "").Error)
 }

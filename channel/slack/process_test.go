@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,6 +27,7 @@ import (
 	act "github.com/kausality-io/function-kausality/channel/actor"
 	"github.com/kausality-io/function-kausality/channel/slack/slackfake"
 	"github.com/kausality-io/function-kausality/drift"
+	"github.com/kausality-io/function-kausality/internal/await"
 )
 
 const hans, anna, eve = "U0HANS00", "U0ANNA00", "U0EVE000"
@@ -41,6 +43,8 @@ type bench struct {
 	socket *socket
 	// parents are the annotations of what decisions are written to, with the users who wrote.
 	parents *parents
+	// changed is raised when messages, connections and what is known of them are others than before.
+	changed await.Signal
 	mu      sync.Mutex
 	ahead   time.Duration
 }
@@ -70,6 +74,7 @@ func newBench(t *testing.T, funcs interceptor.Funcs, drifts ...*v1alpha1.Drift) 
 		builder = builder.WithObjects(d.DeepCopy())
 	}
 	b := &bench{t: t, client: builder.Build(), server: &slackfake.Server{}, parents: &parents{values: map[string]map[string]string{}}}
+	b.server.Changed = b.changed.Raise
 	web := httptest.NewServer(b.server)
 	t.Cleanup(web.Close)
 	b.server.URL, b.slack = web.URL, slackfake.Driver{URL: web.URL}
@@ -93,7 +98,8 @@ func (b *bench) start() {
 	work := &worker{api: calls, store: kept, poster: post, live: b.client, as: b.parents.as, now: b.now, log: logr.Discard(),
 		directory: &directory{config: b.config, lookup: calls.client.GetUserInfoContext, now: b.now}}
 	b.leader = &leader{post, work, logr.Discard()}
-	b.socket = &socket{api: calls, store: kept, render: look, link: up, pause: time.Millisecond, now: b.now, log: logr.Discard()}
+	log := funcr.New(func(string, string) { b.changed.Raise() }, funcr.Options{})
+	b.socket = &socket{api: calls, store: kept, render: look, link: up, pause: time.Millisecond, now: b.now, log: log}
 	require.NoError(b.t, b.leader.load(b.t.Context()))
 }
 
@@ -104,7 +110,7 @@ func (b *bench) connect() {
 	before := b.state().Sockets
 	go func() { _ = b.socket.Start(ctx); close(done) }()
 	b.t.Cleanup(func() { cancel(); <-done })
-	require.Eventually(b.t, func() bool { return b.state().Sockets > before }, 10*time.Second, 5*time.Millisecond)
+	b.changed.Until(b.t, "a connection", func() bool { return b.state().Sockets > before })
 }
 
 func (b *bench) state() slackfake.State {

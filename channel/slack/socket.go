@@ -125,6 +125,7 @@ func (s *socket) event(ctx context.Context, client *socketmode.Client, e socketm
 		case e.Type == socketmode.EventTypeConnected:
 			connected.Set(1)
 			s.link.set(nil)
+			s.log.Info("connected to Slack")
 		case e.Request != nil: // of a kind that this app does not use
 			_ = client.Ack(*e.Request)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/channel/view"
 	"github.com/kausality-io/function-kausality/channel/view/viewtest"
+	"github.com/kausality-io/function-kausality/internal/await"
 )
 
 const (
@@ -74,30 +75,26 @@ func TestMany(t *testing.T) {
 				defer close(followed)
 				v.Follow(ctx, func() bool { return false }, nil, func() {})
 			}()
-			require.Eventually(t, v.Synced, soon, 10*time.Millisecond)
+			await.Poll(t, "all Drifts to be known", v.Synced)
 			defer func() {
 				cancel()
 				<-followed
 			}()
 			listedFirst := d.m.snap
-			require.Eventually(t, func() bool { // it is read again from what is watched
+			await.Poll(t, "them to be read again, from what is watched", func() bool {
 				d.list()
 				return d.m.snap != listedFirst
-			}, soon, 10*time.Millisecond)
+			})
 			listedFirst = nil
 			began := time.Now()
 			first := d.screen()
 			shown := time.Since(began)
-			after := heap()
-			for range 20 { // what is being read meanwhile, and what the API server of the test sends, is no part of what is kept
-				if after-before < maxHeap/2 {
-					break
-				}
-				time.Sleep(100 * time.Millisecond) // there is no event for the end of garbage
-				after = min(after, heap())
-			}
+			var after int64
+			await.Poll(t, "the heap to be small: what is being read meanwhile, and what the API server of the test sends, is not kept", func() bool {
+				after = heap()
+				return after-before < maxHeap
+			})
 			assert.Contains(t, first, fmt.Sprintf("What waits: %d changes of", many))
-			assert.Less(t, after-before, int64(maxHeap))
 			assert.Less(t, shown, firstScreen)
 			d.keys("enter")
 			l := d.m.top().list

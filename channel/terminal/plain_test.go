@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,6 +14,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel/view"
 	"github.com/kausality-io/function-kausality/channel/view/viewtest"
+	"github.com/kausality-io/function-kausality/internal/await"
 )
 
 // changedLine is printed when a watch reports it, in between others.
@@ -56,11 +56,13 @@ func TestPlainHostile(t *testing.T) {
 
 // written is what Plain prints, for a test that waits for it.
 type written struct {
-	mu  sync.Mutex
-	out bytes.Buffer
+	mu    sync.Mutex
+	out   bytes.Buffer
+	wrote await.Signal
 }
 
 func (w *written) Write(p []byte) (int, error) {
+	defer w.wrote.Raise()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.out.Write(p)
@@ -70,6 +72,12 @@ func (w *written) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.out.String()
+}
+
+// await that text is printed.
+func (w *written) await(t *testing.T, text string) {
+	t.Helper()
+	w.wrote.Until(t, "the text "+text, func() bool { return strings.Contains(w.String(), text) })
 }
 
 // TestPlainLive covers KR-17-22: line by line it is printed that what waits has changed, and it ends with its context.
@@ -82,16 +90,17 @@ func TestPlainLive(t *testing.T) {
 	out := &written{}
 	ended := make(chan error, 1)
 	go func() { ended <- Plain(ctx, Options{Options: o, Cluster: "prod", In: in, Out: out}) }()
-	require.Eventually(t, func() bool { return s.Watched() == 1 && strings.Contains(out.String(), "1 change of 1 cause") }, 20*time.Second, 10*time.Millisecond)
+	out.await(t, "1 change of 1 cause")
+	s.AwaitWatches(t, 1)
 	s.Put(t, viewtest.Held(func(d *v1alpha1.Drift) {
 		d.Name, d.Spec.ID, d.Spec.Child.Name = "00000000000000aa", "00000000000000aa", "bills"
 	}))
-	require.Eventually(t, func() bool { return strings.Contains(out.String(), changedLine) }, 20*time.Second, 10*time.Millisecond)
+	out.await(t, changedLine)
 	_, err := io.WriteString(typed, "\n")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return strings.Contains(out.String(), "2 changes of 1 cause") }, 20*time.Second, 10*time.Millisecond)
+	out.await(t, "2 changes of 1 cause")
 	cancel()
 	require.NoError(t, typed.Close())
 	require.NoError(t, <-ended)
-	require.Eventually(t, func() bool { return s.Watched() == 0 }, 20*time.Second, 10*time.Millisecond)
+	s.AwaitWatches(t, 0)
 }

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/kausality-io/function-kausality/internal/await"
 )
 
 // busy is an object that another client writes before each patch, for a number of times.
@@ -34,7 +36,7 @@ func (b *busy) Patch(context.Context, string, types.PatchType, []byte, metav1.Pa
 	}
 
 	b.conflicts--
-	time.Sleep(time.Millisecond) // The other client writes.
+	await.Sleep(time.Millisecond) // The other client writes.
 
 	return nil, kerrors.NewConflict(schema.GroupResource{}, "orders", nil)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
+	"github.com/kausality-io/function-kausality/internal/await"
 )
 
 // idleSettler of a cluster of which nothing is read.
@@ -91,7 +92,7 @@ func TestSettlerRecovers(t *testing.T) {
 		w.queue.Add(parent.Ref{GroupVersionKind: widget, Name: "good", UID: "good"})
 		assert.Equal(t, "good", <-p.applied)
 		bad := parent.Ref{GroupVersionKind: widget, Name: "bad", UID: "bad0"}
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		assert.Greater(t, w.queue.NumRequeues(bad), 1, "it is tried again")
 		cancel()
 		assert.NoError(t, <-ended)

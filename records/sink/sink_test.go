@@ -27,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	recordsv1alpha1 "github.com/kausality-io/function-kausality/api/records/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/await"
 	"github.com/kausality-io/function-kausality/records/spool"
 )
 
@@ -122,11 +123,6 @@ func running(t *testing.T, dir string, s Sink, records ...[]byte) (d *Delivery, 
 	return d, stop
 }
 
-func eventually(t *testing.T, f func() bool) {
-	t.Helper()
-	require.Eventually(t, f, 30*time.Second, 5*time.Millisecond)
-}
-
 func raw(t *testing.T, n int) [][]byte {
 	var out [][]byte
 	for i := range n {
@@ -188,7 +184,7 @@ func TestRefusedRecord(t *testing.T) {
 	})
 	_, s := configured(t, "cloudevents="+r.URL+",plain=true")
 	d, stop := running(t, t.TempDir(), s, raw(t, 10)...)
-	eventually(t, func() bool { return d.Reader.Pending() == 0 })
+	await.Poll(t, "all records to be delivered", func() bool { return d.Reader.Pending() == 0 })
 	stop()
 	assert.Equal(t, []string{"part-0", "part-1", "part-2", "part-4", "part-5", "part-6", "part-7", "part-9"}, r.received())
 	content, err := os.ReadFile(d.Aside.Path())
@@ -209,7 +205,7 @@ func TestAlwaysRefusing(t *testing.T) {
 	r := receive(t, func(int, []string) int { return http.StatusBadRequest })
 	_, s := configured(t, "cloudevents="+r.URL+",plain=true")
 	d, _ := running(t, t.TempDir(), s, raw(t, 300)...)
-	eventually(t, func() bool { return d.Reader.Pending() == 0 })
+	await.Poll(t, "all records to be delivered", func() bool { return d.Reader.Pending() == 0 })
 	assert.Empty(t, r.received())
 	content, err := os.ReadFile(d.Aside.Path())
 	require.NoError(t, err)
@@ -231,14 +227,14 @@ func TestOutage(t *testing.T) {
 	dir := t.TempDir()
 	_, s := configured(t, "cloudevents="+r.URL+",plain=true")
 	_, stop := running(t, dir, s, raw(t, 5)...)
-	eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.calls > 3 })
+	await.Poll(t, "four calls", func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.calls > 3 })
 	stop()
 	mu.Lock()
 	up = true
 	mu.Unlock()
 	_, s = configured(t, "cloudevents="+r.URL+",plain=true")
 	d, _ := running(t, dir, s, message(t, 5).Raw)
-	eventually(t, func() bool { return d.Reader.Pending() == 0 })
+	await.Poll(t, "all records to be delivered", func() bool { return d.Reader.Pending() == 0 })
 	assert.Equal(t, []string{"part-0", "part-1", "part-2", "part-3", "part-4", "part-5"}, r.received())
 }
 
@@ -247,7 +243,7 @@ func TestSchemaFromTomorrow(t *testing.T) {
 	r := receive(t, func(int, []string) int { return http.StatusOK })
 	_, s := configured(t, "cloudevents="+r.URL+",plain=true")
 	d, stop := running(t, t.TempDir(), s, []byte(`{"schema":"v9","id":"x"}`), message(t, 1).Raw, []byte("\xff"))
-	eventually(t, func() bool { return d.Reader.Pending() == 0 })
+	await.Poll(t, "all records to be delivered", func() bool { return d.Reader.Pending() == 0 })
 	stop()
 	assert.Equal(t, []string{"part-1"}, r.received())
 	content, err := os.ReadFile(d.Aside.Path())
@@ -358,7 +354,7 @@ func TestOTLPPartialSuccess(t *testing.T) {
 		func() int { return http.StatusOK })
 	_, s := configured(t, "otlp="+url+",plain=true")
 	d, stop := running(t, t.TempDir(), s, raw(t, 6)...)
-	eventually(t, func() bool { return d.Reader.Pending() == 0 })
+	await.Poll(t, "all records to be delivered", func() bool { return d.Reader.Pending() == 0 })
 	stop()
 	seen := map[string]bool{}
 	for _, l := range got() {

@@ -166,10 +166,16 @@ func acceptClient(l net.Listener) error {
 		accepted <- err
 	}()
 
-	select {
-	case err := <-accepted:
-		return err
-	case <-time.After(20 * time.Second):
-		return errors.New("no client connected within 20s")
-	}
+	var got error
+
+	err := controlplane.Eventually(context.Background(), "a client", 20*time.Second, func(context.Context) error {
+		select {
+		case got = <-accepted:
+			return nil
+		default:
+			return errors.New("none has connected")
+		}
+	})
+
+	return errors.Join(err, got)
 }

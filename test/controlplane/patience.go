@@ -19,9 +19,8 @@ const (
 // happened by then does not come late.
 const mostWait = 5 * time.Minute
 
-// Patience returns how long to wait for what takes at most d on an idle machine: twice as long, and on
-// a busy one as much longer as there are more processes that want to run than processors. A test is to
-// fail because of what it sees, not because other programs run beside it.
+// Patience returns how long to wait for what takes at most d on an idle machine: twice as long, and on a busy one as much longer as
+// there are processes that want to run and cannot. A test is to fail because of what it sees, not because other programs run beside it.
 func Patience(d time.Duration) time.Duration {
 	return patience(d, factor(os.ReadFile))
 }
@@ -30,23 +29,58 @@ func patience(d time.Duration, factor float64) time.Duration {
 	return max(leastPatience*d, min(time.Duration(float64(d)*factor), mostWait))
 }
 
-// factor of Patience. Where the load is not known, four processes share each processor.
+// pressures are where Linux has the share of time in which processes could not run for want of a processor: of the container, where it may
+// have fewer of them than the machine, and of the machine.
+var pressures = []string{"/sys/fs/cgroup/cpu.pressure", "/proc/pressure/cpu"}
+
+// factor of Patience now, by the pressure of the last ten seconds, else by the load. Where neither is known, four processes share each processor.
 func factor(read func(string) ([]byte, error)) float64 {
-	raw, err := read("/proc/loadavg")
-	if err != nil {
-		return 2 * leastPatience
+	stalled := -1.0
+
+	for _, file := range pressures {
+		if raw, err := read(file); err == nil {
+			stalled = max(stalled, stalledOf(string(raw)))
+		}
 	}
 
-	first, _, _ := strings.Cut(string(raw), " ")
+	switch load, err := read("/proc/loadavg"); {
+	case stalled >= 0: // who waits in nine of ten seconds runs in one of them
+		return within(leastPatience / (1 - min(stalled, 1)))
+	case err == nil:
+		return loaded(string(load))
+	default:
+		return 2 * leastPatience
+	}
+}
+
+// stalledOf a pressure file, as a part of one; less than zero where it has none.
+func stalledOf(pressure string) float64 {
+	_, rest, _ := strings.Cut(pressure, "some avg10=")
+	percent, _, _ := strings.Cut(rest, " ")
+
+	stalled, err := strconv.ParseFloat(percent, 64)
+	if err != nil {
+		return -1
+	}
+
+	return stalled / 100
+}
+
+// loaded is the factor of a load, as in /proc/loadavg.
+func loaded(raw string) float64 {
+	first, _, _ := strings.Cut(raw, " ")
 
 	load, err := strconv.ParseFloat(first, 64)
 	if err != nil {
 		return 2 * leastPatience
 	}
 
-	perCPU := load / float64(runtime.NumCPU())
+	return within(leastPatience * load / float64(runtime.NumCPU()))
+}
 
-	return math.Min(math.Max(leastPatience*perCPU, leastPatience), mostPatience)
+// within the least and the most patience.
+func within(factor float64) float64 {
+	return math.Min(math.Max(factor, leastPatience), mostPatience)
 }
 
 // budget is what is left of the time that a wait may take on an idle machine. A busy machine uses it up more slowly, as busy as

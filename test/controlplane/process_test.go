@@ -177,17 +177,23 @@ func TestContextEndsProcess(t *testing.T) {
 	c := bare(t, io.Discard)
 	ctx, cancel := context.WithCancel(t.Context())
 
-	p, err := c.Run(ctx, "bound", shell("exec sleep 60"))
+	p, err := c.Run(ctx, "bound", shell("exec sleep 3600"))
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	cancel()
 
-	select {
-	case <-p.Done():
-	case <-time.After(3 * time.Second):
-		t.Fatal("it is still running")
+	err = Eventually(t.Context(), "the process to end", 3*time.Second, func(context.Context) error {
+		select {
+		case <-p.Done():
+			return nil
+		default:
+			return errors.New("it is still running")
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 
 	if _, err := c.Run(ctx, "late", shell("true")); !errors.Is(err, context.Canceled) {

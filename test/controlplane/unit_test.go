@@ -65,19 +65,34 @@ func cutShort(err error) func(context.Context) error {
 func TestPatience(t *testing.T) {
 	cpus := float64(runtime.NumCPU())
 
+	pressure := func(percent string) string {
+		return "some avg10=" + percent + " avg60=1.00 avg300=1.00 total=1\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
+	}
 	for name, tc := range map[string]struct {
-		loadavg string
-		err     error
-		want    float64
+		container, machine, load string
+		want                     float64
 	}{
-		"Idle":    {loadavg: "0.05 0.10 0.20 1/300 4711\n", want: leastPatience},
-		"Busy":    {loadavg: fmt.Sprintf("%.2f 1.00 1.00 1/300 4711\n", 4*cpus), want: 4 * leastPatience},
-		"Drowned": {loadavg: fmt.Sprintf("%.2f 1.00 1.00 1/300 4711\n", 400*cpus), want: mostPatience},
-		"Unknown": {err: os.ErrNotExist, want: 2 * leastPatience},
-		"Garbled": {loadavg: "?", want: 2 * leastPatience},
+		"Idle":          {machine: pressure("0.00"), load: "50.00 1.00 1.00 1/300 4711\n", want: leastPatience},
+		"Busy":          {machine: pressure("75.00"), want: 4 * leastPatience},
+		"Drowned":       {machine: pressure("100.00"), want: mostPatience},
+		"FewProcessors": {container: pressure("50.00"), machine: pressure("0.00"), want: 2 * leastPatience},
+		"BusyMachine":   {container: pressure("0.00"), machine: pressure("50.00"), want: 2 * leastPatience},
+		"IdleByLoad":    {load: "0.05 0.10 0.20 1/300 4711\n", want: leastPatience},
+		"BusyByLoad":    {load: fmt.Sprintf("%.2f 1.00 1.00 1/300 4711\n", 4*cpus), want: 4 * leastPatience},
+		"DrownedByLoad": {load: fmt.Sprintf("%.2f 1.00 1.00 1/300 4711\n", 400*cpus), want: mostPatience},
+		"Unknown":       {want: 2 * leastPatience},
+		"Garbled":       {machine: "?", load: "?", want: 2 * leastPatience},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := factor(func(string) ([]byte, error) { return []byte(tc.loadavg), tc.err }); got != tc.want {
+			files := map[string]string{pressures[0]: tc.container, pressures[1]: tc.machine, "/proc/loadavg": tc.load}
+			got := factor(func(name string) ([]byte, error) {
+				if files[name] == "" {
+					return nil, os.ErrNotExist
+				}
+
+				return []byte(files[name]), nil
+			})
+			if got != tc.want {
 				t.Errorf("want %v, got %v", tc.want, got)
 			}
 		})

@@ -4,10 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -145,19 +142,8 @@ func (y *pairing) timeToReady(composition, name string) time.Duration {
 // breaker is the sum of a metric of Crossplane's circuit breaker, for all composites.
 func (y *pairing) breaker(metric string) (n float64) {
 	y.t.Helper()
-	req, err := http.NewRequestWithContext(y.ctx, http.MethodGet, y.e.CrossplaneMetrics(), nil)
+	m, err := controlplane.ReadMetrics(y.ctx, y.e.CrossplaneMetrics())
 	require.NoError(y.t, err)
-	rsp, err := http.DefaultClient.Do(req)
-	require.NoError(y.t, err)
-	defer rsp.Body.Close() //nolint:errcheck // It was read.
-	raw, err := io.ReadAll(rsp.Body)
-	require.NoError(y.t, err)
-	for line := range strings.Lines(string(raw)) {
-		if fields := strings.Fields(line); len(fields) == 2 && strings.HasPrefix(line, metric) {
-			value, err := strconv.ParseFloat(fields[1], 64)
-			require.NoError(y.t, err)
-			n += value
-		}
-	}
+	n, _ = m.Sum(metric, "", "")
 	return n
 }

@@ -3,6 +3,7 @@ package examples
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -101,10 +102,16 @@ func end(t *testing.T, name string, cmd *exec.Cmd) {
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	gone := make(chan error, 1)
 	go func() { gone <- cmd.Wait() }()
-	select {
-	case <-gone:
-	case <-time.After(10 * time.Second):
-		t.Errorf("%s does not end on SIGTERM", name)
+	err := controlplane.Eventually(context.Background(), "the end of "+name+" on SIGTERM", 10*time.Second, func(context.Context) error {
+		select {
+		case <-gone:
+			return nil
+		default:
+			return errors.New("it runs")
+		}
+	})
+	if err != nil {
+		t.Error(err)
 		_ = cmd.Process.Kill()
 		<-gone
 	}

@@ -117,11 +117,9 @@ func (l *line) serve(proxy http.Handler, w http.ResponseWriter, r *http.Request)
 		answer(w, http.StatusTooManyRequests, "TooManyRequests")
 		return
 	case fault == throttled: // and slow
-		select {
-		case <-time.After(time.Second):
-		case <-r.Context().Done():
-			return
-		}
+		slow, cancel := context.WithTimeout(r.Context(), time.Second)
+		<-slow.Done()
+		cancel()
 	case fault == compacted && watches(r) && r.URL.Query().Get("resourceVersion") != "":
 		answer(w, http.StatusGone, "Expired")
 		return

@@ -48,20 +48,17 @@ func (s *fixture) watchRequests(name string) *requests {
 // once: one request comes, and no other within a time.
 func (r *requests) once(t *testing.T, what string) {
 	t.Helper()
-	select {
-	case <-r.seen:
-	case <-time.After(40 * time.Second):
-		t.Fatalf("%s: the XR is not woken", what)
-	}
+	wait.Receive(t, "the XR to be woken: "+what, 40*time.Second, r.seen)
 	r.none(t, what+", a second time")
 }
 
 func (r *requests) none(t *testing.T, what string) {
 	t.Helper()
+	wait.Pause(t, 2*time.Second) // an absent event has no condition to wait for
 	select {
 	case at := <-r.seen:
 		t.Errorf("%s: the XR is woken at %s", what, at)
-	case <-time.After(2 * time.Second): // an absent event has no condition to wait for
+	default:
 	}
 }
 

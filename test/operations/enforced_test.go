@@ -2,6 +2,7 @@ package operations
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -144,8 +145,7 @@ func TestSuspend(t *testing.T) {
 	require.NoError(t, merge(t, as(t, hans), databases, ns, "orders", annotate("kausality.io/approve-"+id, "once")))
 	err := as(t, hans).Resource(databases).Namespace(ns).Delete(t.Context(), "orders", forget)
 	require.Error(t, err, "its external resource would be orphaned")
-	require.NoError(t, merge(t, the.admin, databases, ns, "orders", map[string]any{"metadata": map[string]any{"labels": map[string]any{"seen": "yes"}}}))
-	time.Sleep(2 * time.Second) // the gate has seen the approval long since
+	considered(t, ns, "orders")
 	closedGate(t, ns, "orders")
 
 	suspend(false)
@@ -163,6 +163,34 @@ func TestSuspend(t *testing.T) {
 	require.NoError(t, the.admin.Resource(kausality).Delete(t.Context(), "shop", forget))
 	restoredTo(t, ns, "orders", "*")
 	require.NoError(t, the.admin.Resource(databases).Namespace(ns).Delete(t.Context(), "orders", forget))
+}
+
+// considered: the gate has reconciled an object as it is now: it has reconciled things as often as the object has changed since, and has nothing else to do.
+func considered(t *testing.T, ns, name string) {
+	t.Helper()
+	reconciled := func(ctx context.Context) (float64, error) {
+		m, err := controlplane.ReadMetrics(ctx, "http://"+the.gate.Metrics+"/metrics")
+		if err != nil {
+			return 0, err
+		}
+		return m.Reconciled("gate")
+	}
+	before, n := -1.0, 0
+	wait.For(t, "the gate to reconcile "+name, wait.Patience, func(ctx context.Context) error {
+		now, err := reconciled(ctx)
+		if err != nil {
+			return err
+		}
+		if before < 0 {
+			before = now
+		}
+		if n >= 5 && now >= before+5 {
+			return nil
+		}
+		n++
+		return errors.Join(fmt.Errorf("after %d changes it has reconciled %v objects", n, now-before),
+			merge(t, the.admin, databases, ns, name, map[string]any{"metadata": map[string]any{"labels": map[string]any{"seen": fmt.Sprint(n)}}}))
+	})
 }
 
 // externalDriftOf a database, once it is reported: its id.

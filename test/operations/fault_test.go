@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -184,17 +185,16 @@ type load struct {
 	calls, failed atomic.Int64
 	first         atomic.Pointer[error]
 	stop          context.CancelFunc
-	done          chan struct{}
+	workers       sync.WaitGroup
 }
 
 func startLoad(t *testing.T, ns string) *load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	l := &load{stop: cancel, done: make(chan struct{}, 3)}
-	for worker := range cap(l.done) {
+	l := &load{stop: cancel}
+	for worker := range 3 {
 		c := as(t, hans).Resource(apps).Namespace(ns)
-		go func() {
-			defer func() { l.done <- struct{}{} }()
+		l.workers.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				o := object("shop.example.org/v1", "App", ns, fmt.Sprintf("load-%d-%d", worker, n), map[string]any{"size": int64(n)})
 				got, err := c.Create(ctx, o, metav1.CreateOptions{})
@@ -213,7 +213,7 @@ func startLoad(t *testing.T, ns string) *load {
 					l.first.CompareAndSwap(nil, &err)
 				}
 			}
-		}()
+		})
 	}
 	t.Cleanup(l.end)
 	return l
@@ -221,13 +221,7 @@ func startLoad(t *testing.T, ns string) *load {
 
 func (l *load) end() {
 	l.stop()
-	for range cap(l.done) {
-		select {
-		case <-l.done:
-		case <-time.After(10 * time.Second):
-			return
-		}
-	}
+	l.workers.Wait()
 }
 
 // stray is an app whose parent does not exist: refused under enforce.

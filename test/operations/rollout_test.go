@@ -111,13 +111,15 @@ func (s *stock) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
+		tick := time.NewTicker(300 * time.Millisecond)
+		defer tick.Stop()
 		for ctx.Err() == nil {
 			for _, name := range s.names {
 				_ = s.want(ctx, name) // refused, or away: it tries again
 			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(300 * time.Millisecond):
+			case <-tick.C:
 			}
 		}
 	})

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/certs"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 var years = flag.Float64("rotation.years", 0,
@@ -149,11 +150,7 @@ func TestRotationAndRestarts(t *testing.T) {
 	for l.failed.Load() == 0 && time.Since(start) < within && (bundles < wantBundles || serving < wantServing || restarts < 6) {
 		p := the.webhooks[restarts%2]
 		p.Signal(syscall.SIGTERM)
-		select {
-		case <-p.Done():
-		case <-time.After(20 * time.Second):
-			t.Fatal("the replica does not end")
-		}
+		wait.Receive(t, "the replica to end", 20*time.Second, p.Done())
 		require.NoError(t, p.Restart())
 		require.NoError(t, p.Await(t.Context()))
 		restarts++

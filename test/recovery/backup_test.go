@@ -193,7 +193,13 @@ func TestBackupWithoutWebhook(t *testing.T) {
 
 	f.failurePolicy("Ignore")
 	the.Process("kausality-webhook").Kill()
-	wait.Pause(t, 2*time.Second) // the API server reads the configuration
+	wait.For(t, "the API server to do without the webhook", patience, func(ctx context.Context) error {
+		probe := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"forProvider": map[string]any{"size": int64(1)}}}}
+		probe.SetGroupVersionKind(story.Databases.GroupVersion().WithKind("Database"))
+		probe.SetName(f.ns + "-probe")
+		_, err := f.of(story.Databases).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	})
 	f.restore(saved, how{order: []schema.GroupVersionResource{story.Databases, story.XDatabases}})
 	require.NoError(t, the.Process("kausality-webhook").Restart())
 	f.failurePolicy("Fail")

@@ -8,13 +8,14 @@ import (
 	"slices"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 	"github.com/kausality-io/function-kausality/test/e2e/story"
@@ -47,15 +48,11 @@ func goBack(t *testing.T, from string) {
 	require.NoError(t, os.Chmod(etcdDir(), 0o700)) //nolint:gosec // A directory, of this user alone.
 	require.NoError(t, the.Process(parts.Etcd).Restart())
 	require.NoError(t, the.Process(parts.KubeAPIServer).Restart())
-	wait.For(t, "the API server to be back", patience, func(ctx context.Context) error {
-		c, err := as(story.Hans)
-		if err != nil {
-			return err
-		}
-		_, err = c.Resource(namespaces).Get(ctx, "default", metav1.GetOptions{})
-		return err
+	server, err := kubernetes.NewForConfig(the.ConfigAsMaster(story.Hans))
+	require.NoError(t, err)
+	wait.For(t, "the API server to be back, and to have read roles", patience, func(ctx context.Context) error {
+		return server.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 	})
-	wait.Pause(t, 3*time.Second) // the API server reads roles
 	for _, name := range clients {
 		require.NoError(t, the.Process(name).Restart())
 	}
@@ -98,6 +95,26 @@ func (f *fixture) held() (key, value string) {
 	return key, value
 }
 
+// composed: Crossplane, which has just started and listed all composites, has reconciled each.
+func (f *fixture) composed() {
+	f.t.Helper()
+	wait.For(f.t, "Crossplane to reconcile every composite", patience, func(ctx context.Context) error {
+		all, err := f.hans.Resource(story.XDatabases).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		m, err := controlplane.ReadMetrics(ctx, the.CrossplaneMetrics())
+		if err != nil {
+			return err
+		}
+		n, err := m.Reconciled("composite/xdatabases.example.org")
+		if err == nil && n < float64(len(all.Items)) {
+			err = fmt.Errorf("%v reconciles of %d composites: %v", n, len(all.Items), m["controller_runtime_reconcile_total"])
+		}
+		return err
+	})
+}
+
 // TestSnapshot: after the cluster went back to an earlier state, the cloud does not: what changed there since is external
 // drift, an approval that was used since changes nothing there again, and the next change of a user reaches
 // the cloud (KR-13-59). It replaces etcd under all other tests, and so runs alone.
@@ -134,7 +151,7 @@ func TestSnapshot(t *testing.T) {
 	goBack(t, before)
 	wait.For(t, "the external drift to be reported", patience, f.drifted)
 	require.NoError(t, the.Process(parts.Crossplane).Restart())
-	wait.Pause(t, 8*time.Second) // Crossplane reconciles every composite
+	f.composed()
 	require.Empty(t, f.writes(), "%s", f.dump(t.Context()))
 	_, err = the.Cloud.Get(t.Context(), gone)
 	require.NoError(t, err, "what was created since is left outside")

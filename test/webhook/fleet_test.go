@@ -245,18 +245,9 @@ func get(url string) (string, error) {
 // metric of a replica, summed over its labels.
 func (r *replica) metric(t *testing.T, name string) float64 {
 	t.Helper()
-	text, err := get(r.metrics)
+	m, err := controlplane.ReadMetrics(t.Context(), r.metrics)
 	require.NoError(t, err)
-	sum, found := 0.0, false
-	for line := range strings.Lines(text) {
-		rest, ok := strings.CutPrefix(line, name)
-		if !ok || (rest[0] != ' ' && rest[0] != '{') {
-			continue
-		}
-		v, err := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndex(rest, " "):]), 64)
-		require.NoError(t, err)
-		sum, found = sum+v, true
-	}
+	sum, found := m.Sum(name, "", "")
 	if !found {
 		t.Fatalf("%s has no metric %s", r.metrics, name)
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // slowReceiver of DriftReports holds the answer to those about one object until it is released, and accepts all others at once.
@@ -79,11 +80,7 @@ func TestDeliveryKilled(t *testing.T) {
 	first := s.eightRefusals("first")
 	s.awaitDrift(first, "to be delivered", func(d *unstructured.Unstructured) bool { return delivery(d)["phase"] == string(v1alpha1.DriftDetected) })
 	second := s.eightRefusals("second")
-	select {
-	case <-receiver.held:
-	case <-time.After(time.Minute):
-		t.Fatal("the second report is not sent")
-	}
+	wait.Receive(t, "the second report to be sent", time.Minute, receiver.held)
 	for i := range f.replicas {
 		f.crash(i)
 	}

@@ -142,6 +142,9 @@ func (s *fixture) create(kind, name string, spec map[string]any) *unstructured.U
 	return o
 }
 
+// mostReads of a thing that were answered since a time: one in five seconds begins, and one has begun before.
+func mostReads(since time.Time) int { return 2 + int(time.Since(since)/(5*time.Second)) }
+
 // TestPoliciesOnAReplicaThatWatchesNothing: a new ApprovalRule, the removal of an approval by a policy, and the freeze of a Kausality policy
 // hold within five seconds on a replica whose watches are silent, and so does their end; each kind of policies is listed at most once in five seconds for
 // that, whatever is decided meanwhile (KR-13-74).
@@ -213,10 +216,8 @@ func TestPoliciesOnAReplicaThatWatchesNothing(t *testing.T) {
 		if len(answered) == 0 {
 			t.Errorf("the %s are never read live", kind)
 		}
-		for i := 1; i < len(answered); i++ {
-			if gap := answered[i].Sub(answered[i-1]); gap < 4*time.Second { // they are answered later than they begin
-				t.Errorf("the %s are read live after %v again", kind, gap)
-			}
+		if most := mostReads(changed); len(answered) > most {
+			t.Errorf("the %s are read live %d times, at most %d", kind, len(answered), most)
 		}
 	}
 	require.NoError(t, s.hans.Resource(approvalRules).Delete(t.Context(), "stale", metav1.DeleteOptions{}))
@@ -288,10 +289,8 @@ func TestFreezeOnAReplicaThatWatchesNothing(t *testing.T) {
 		if len(answered) == 0 {
 			t.Errorf("the %s of allowed changes is never read live", what)
 		}
-		for i := 1; i < len(answered); i++ {
-			if gap := answered[i].Sub(answered[i-1]); gap < 5*time.Second {
-				t.Errorf("the %s of allowed changes is read live after %v again", what, gap)
-			}
+		if most := mostReads(frozen); len(answered) > most {
+			t.Errorf("the %s of allowed changes is read live %d times, at most %d", what, len(answered), most)
 		}
 	}
 }

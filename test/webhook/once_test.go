@@ -145,7 +145,7 @@ func (s *fixture) perhapsCrash(round int) {
 		return
 	}
 	i := rand.IntN(len(s.replicas))
-	time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond) // a replica is killed at a random time
+	wait.Pause(s.t, time.Duration(rand.IntN(40))*time.Millisecond) // a replica is killed at a random time
 	s.crash(i)
 	if err := s.replicas[i].Restart(); err != nil {
 		s.t.Error(err)

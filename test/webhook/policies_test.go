@@ -361,13 +361,9 @@ func TestDocumentedDeployment(t *testing.T) {
 func scaled(t *testing.T, seen watch.Interface, n int32) *appsv1.ReplicaSet {
 	t.Helper()
 	for {
-		select {
-		case e := <-seen.ResultChan():
-			if rs, ok := e.Object.(*appsv1.ReplicaSet); ok && *rs.Spec.Replicas == n {
-				return rs
-			}
-		case <-time.After(20 * time.Second):
-			t.Fatalf("no ReplicaSet was scaled to %d", n)
+		e := wait.Receive(t, fmt.Sprintf("a ReplicaSet to be scaled to %d", n), 20*time.Second, seen.ResultChan())
+		if rs, ok := e.Object.(*appsv1.ReplicaSet); ok && *rs.Spec.Replicas == n {
+			return rs
 		}
 	}
 }

@@ -36,7 +36,7 @@ func slowed(t *testing.T, by *atomic.Int64) string {
 		Transport: transport, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
 		Rewrite: func(r *httputil.ProxyRequest) {
 			if r.In.URL.Query().Get("watch") == "" {
-				time.Sleep(time.Duration(by.Load()))
+				wait.Pause(t, time.Duration(by.Load()))
 			}
 			r.SetURL(target)
 		},

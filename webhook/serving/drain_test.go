@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/kausality-io/function-kausality/internal/await"
 )
 
 // answered headers of a review.
@@ -31,10 +33,10 @@ func TestDrain(t *testing.T) {
 		synctest.Wait()
 		assert.ErrorIs(t, d.Ready(nil), errEnding, "no new connections from the moment it has to end")
 		assert.Equal(t, "close", answered(d).Get("Connection"), "each open connection gets one more answer")
-		time.Sleep(4 * time.Second)
+		await.Sleep(4 * time.Second)
 		synctest.Wait()
 		assert.NoError(t, late.Err(), "it goes on answering while its address is taken out of the Service")
-		time.Sleep(2 * time.Second)
+		await.Sleep(2 * time.Second)
 		synctest.Wait()
 		assert.ErrorIs(t, late.Err(), context.Canceled)
 	})

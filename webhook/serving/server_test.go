@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kausality-io/function-kausality/certs"
+	"github.com/kausality-io/function-kausality/internal/await"
 )
 
 // TestAnswers: a listener alone, whose connections are accepted by the kernel, is not ready.
@@ -88,6 +89,6 @@ func TestClientCA(t *testing.T) {
 	assert.False(t, served(next), "a certificate of another authority")
 	assert.True(t, served(client), "a certificate of the authority")
 	require.NoError(t, os.WriteFile(file, nextBundle, 0o600))
-	assert.Eventually(t, func() bool { return served(next) }, 90*time.Second, 50*time.Millisecond, "the file is read again")
+	await.Poll(t, "the file to be read again", func() bool { return served(next) })
 	assert.False(t, served(client), "an authority that is not in the file any more")
 }

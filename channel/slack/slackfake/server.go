@@ -57,6 +57,8 @@ type Server struct {
 	URL string
 	// PerSecond is how many messages the channel takes in a second, after a burst of Burst; 0 for any number.
 	PerSecond, Burst float64
+	// Changed is called whenever messages or connections are others than before; nil for none.
+	Changed func()
 
 	mu       sync.Mutex
 	messages []*Message
@@ -88,6 +90,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.control(w, r, strings.TrimPrefix(r.URL.Path, "/control/"))
 	default:
 		s.api(w, r, strings.TrimPrefix(r.URL.Path, "/api/"))
+	}
+}
+
+// changed calls Changed.
+func (s *Server) changed() {
+	if s.Changed != nil {
+		s.Changed()
 	}
 }
 
@@ -127,6 +136,7 @@ func (s *Server) failing(w http.ResponseWriter, method string) bool {
 
 // api answers a method of the Web API.
 func (s *Server) api(w http.ResponseWriter, r *http.Request, method string) {
+	defer s.changed()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.calls == nil {

@@ -25,6 +25,7 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 	err = c.WriteJSON(hello)
 	s.sockets = append(s.sockets, c)
 	s.mu.Unlock()
+	s.changed()
 	for err == nil {
 		answer := struct {
 			EnvelopeID string          `json:"envelope_id"`
@@ -39,6 +40,7 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 			s.mu.Unlock()
 		}
 	}
+	defer s.changed()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.sockets {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/await"
 )
 
 // served resources of the API server, by group and version.
@@ -48,6 +49,8 @@ type Server struct {
 	// Lists of Drifts, and watches of them that are open, by the path that is watched.
 	Lists   int
 	watches map[chan []byte]string
+	// watching is raised when a watch has begun, and when one has ended.
+	watching await.Signal
 }
 
 // ServeHTTP answers one request.
@@ -219,10 +222,12 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	}
 	s.watches[c] = path
 	s.Mu.Unlock()
+	s.watching.Raise()
 	defer func() {
 		s.Mu.Lock()
 		delete(s.watches, c)
 		s.Mu.Unlock()
+		s.watching.Raise()
 	}()
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
@@ -240,11 +245,14 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Watched is how many watches are open.
-func (s *Server) Watched() int {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	return len(s.watches)
+// AwaitWatches until n are open.
+func (s *Server) AwaitWatches(t *testing.T, n int) {
+	t.Helper()
+	s.watching.Until(t, strconv.Itoa(n)+" watches", func() bool {
+		s.Mu.Lock()
+		defer s.Mu.Unlock()
+		return len(s.watches) == n
+	})
 }
 
 // roundTripper refuses requests while the API server is away.

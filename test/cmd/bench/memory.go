@@ -222,17 +222,8 @@ func (k *kausality) figures(ctx context.Context) (f figures, err error) {
 }
 
 // read the replica's metrics.
-func (k *kausality) read(ctx context.Context) (map[string]*dto.MetricFamily, error) {
-	resp, err := fetch(ctx, k.metrics)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	all, err := families(resp.Body)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", k.metrics, err)
-	}
-	return all, nil
+func (k *kausality) read(ctx context.Context) (controlplane.Metrics, error) {
+	return controlplane.ReadMetrics(ctx, k.metrics)
 }
 
 // families of metrics in their text format.

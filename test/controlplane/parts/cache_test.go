@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/kausality-io/function-kausality/internal/await"
 )
 
 // fakeGo puts a shell script in front of the go command, which is $GO there, until the test ends, and
@@ -168,11 +170,7 @@ func TestClonesAtOnce(t *testing.T) {
 	wg.Go(func() { build(p) })
 	wg.Go(func() { build(clone(t, p)) })
 
-	select {
-	case <-waiting:
-	case <-time.After(time.Minute):
-		t.Error("no clone waits for the other one")
-	}
+	await.Next(t, "a clone that waits for the other one", waiting)
 
 	if err := os.WriteFile(filepath.Join(goDir, "goon"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -444,13 +442,11 @@ func TestKilled(t *testing.T) {
 func waitForFile(t *testing.T, file string) {
 	t.Helper()
 
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(file); err == nil {
-			return
-		}
-	}
+	await.Poll(t, file, func() bool {
+		_, err := os.Stat(file)
 
-	t.Fatalf("there is no %s after a minute", file)
+		return err == nil
+	})
 }
 
 // The key changes with all that determines the program, and with nothing else.

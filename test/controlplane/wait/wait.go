@@ -2,6 +2,7 @@ package wait
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -33,6 +34,22 @@ func Often(t testing.TB, what string, within time.Duration, f func() error) {
 		t.Fatal(err)
 	}
 }
+
+// Receive the next value of a channel, the zero value of a closed one.
+func Receive[T any](t testing.TB, what string, within time.Duration, from <-chan T) (v T) {
+	t.Helper()
+	Often(t, what, within, func() error {
+		select {
+		case v = <-from:
+			return nil
+		default:
+			return errNothing
+		}
+	})
+	return v
+}
+
+var errNothing = errors.New("nothing has arrived")
 
 // Pause for d, or until the test ends, where the absence of an event leaves no
 // condition to wait for.

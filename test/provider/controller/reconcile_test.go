@@ -298,16 +298,14 @@ func TestAsync(t *testing.T) {
 // finish the operation that goes on, and wait for its report.
 func (w *fixture) finish(failure string) {
 	w.Helper()
-	for start := time.Now(); time.Since(start) < 5*time.Second; time.Sleep(time.Millisecond) {
-		n, err := w.cloud.Finish(context.Background(), "", failure)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for n := 0; n == 0; <-tick.C {
+		var err error
+		n, err = w.cloud.Finish(context.Background(), "", failure)
 		require.NoError(w, err)
-		if n == 0 {
-			continue
-		}
-		if err := <-w.done; (err == nil) != (failure == "") {
-			w.Fatalf("want failure %q, got %v", failure, err)
-		}
-		return
 	}
-	w.Fatal("the cloud has no operation to finish")
+	if err := <-w.done; (err == nil) != (failure == "") {
+		w.Fatalf("want failure %q, got %v", failure, err)
+	}
 }
