@@ -33,14 +33,19 @@ func ReadMetrics(ctx context.Context, url string) (Metrics, error) {
 		return nil, fmt.Errorf("%s answers %s: %s", url, resp.Status, text)
 	}
 
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-
-	m, err := parser.TextToMetricFamilies(resp.Body)
+	m, err := ParseMetrics(resp.Body)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", url, err)
 	}
 
 	return m, nil
+}
+
+// ParseMetrics in Prometheus' text format.
+func ParseMetrics(r io.Reader) (Metrics, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+
+	return parser.TextToMetricFamilies(r)
 }
 
 // Sum of the counters and gauges of a name whose label has a value, or of all without a label; false where there are none.

@@ -188,7 +188,7 @@ func (b *bench) spent(ctx context.Context) (seconds float64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	all, err := families(bytes.NewReader(raw))
+	all, err := controlplane.ParseMetrics(bytes.NewReader(raw))
 	if err != nil {
 		return 0, err
 	}

@@ -3,14 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -224,12 +220,6 @@ func (k *kausality) figures(ctx context.Context) (f figures, err error) {
 // read the replica's metrics.
 func (k *kausality) read(ctx context.Context) (controlplane.Metrics, error) {
 	return controlplane.ReadMetrics(ctx, k.metrics)
-}
-
-// families of metrics in their text format.
-func families(r io.Reader) (map[string]*dto.MetricFamily, error) {
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	return parser.TextToMetricFamilies(r)
 }
 
 // pause for a while.
