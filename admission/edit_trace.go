@@ -7,6 +7,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/approve"
 	"github.com/kausality-io/function-kausality/admission/outcome"
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -26,7 +27,7 @@ func (ed *editor) writeTrace() *outcome.Refusal {
 	warnFrozen(ed)
 	ed.warnHeld()
 	ref := ed.Req.Ref()
-	hop := trace.Hop(ref, ed.nextGeneration(), ed.Req.User.Name, ed.Req.Time)
+	hop := trace.Hop(ref, ed.nextGeneration(), ed.Req.User.Name, parent.Written(ed.Req.OldObject, ed.Req.Object, ed.Req.Time))
 	if trace.Labels(ed.incoming) != nil || trace.Labels(ed.stored) != nil {
 		hop.Labels = trace.Labels(ed.after())
 	}

@@ -45,8 +45,8 @@ func keysOf(path string) (out []string) {
 	return out
 }
 
-// decidedWithin is how much later than its entry in managedFields a write may be decided about, in the seconds that both have: the API server
-// makes the entry before it calls webhooks. A longer time would name the user of another write, which may leave no entry.
+// decidedWithin is how much later than its entry in managedFields a write may be in its trace, in the seconds that both have: a manager that
+// writes the same fields once more in the second of its entry leaves no other. A longer time would name the user of a write without an entry.
 const decidedWithin = time.Second
 
 // editBy returns the cause of what reverts an edit: its user is that of the trace, where the object's last change is a

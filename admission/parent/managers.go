@@ -20,11 +20,7 @@ type fieldsEntry map[string]any
 // entriesOf returns the entries of managedFields of an object; nil for a nil object. What is not a valid
 // entry is left out.
 func entriesOf(o *unstructured.Unstructured) []fieldsEntry {
-	if o == nil {
-		return nil
-	}
-	meta, _ := o.Object["metadata"].(map[string]any)
-	list, _ := meta["managedFields"].([]any)
+	list := managedFields(o)
 	out := make([]fieldsEntry, 0, len(list))
 	for _, e := range list {
 		if m, ok := e.(map[string]any); ok {
@@ -32,6 +28,16 @@ func entriesOf(o *unstructured.Unstructured) []fieldsEntry {
 		}
 	}
 	return out
+}
+
+// managedFields of an object as they are stored; nil for a nil object.
+func managedFields(o *unstructured.Unstructured) []any {
+	if o == nil {
+		return nil
+	}
+	meta, _ := o.Object["metadata"].(map[string]any)
+	list, _ := meta["managedFields"].([]any)
+	return list
 }
 
 func (e fieldsEntry) manager() string     { return text(e, "manager") }
@@ -215,6 +221,31 @@ func Writer(old, new *unstructured.Unstructured) string {
 		writer = e.manager()
 	}
 	return writer
+}
+
+// writtenWithin is how long before its admission the API server may have entered a write into managedFields: it gives a webhook at most 30 s.
+const writtenWithin = 30 * time.Second
+
+// Written returns when the write was made that changes an object from old to new and is admitted at a time: as the API server has entered it
+// into managedFields, which it does before admission, so that a trace and managedFields agree however long a webhook took. It is the time of
+// admission where no entry of the last 30 s is newer than all stored ones. Any user with edit rights can enter such a time; it is earlier by no
+// more than that.
+func Written(old, new *unstructured.Unstructured, admitted time.Time) time.Time {
+	written := newest(new)
+	if since := admitted.Sub(written); since < 0 || since > writtenWithin || !written.After(newest(old)) {
+		return admitted
+	}
+	return written
+}
+
+// newest time of the entries of an object; zero where there is none.
+func newest(o *unstructured.Unstructured) (at time.Time) {
+	for _, e := range managedFields(o) {
+		if m, ok := e.(map[string]any); ok && fieldsEntry(m).time().After(at) {
+			at = fieldsEntry(m).time()
+		}
+	}
+	return at
 }
 
 // sameFields reports whether two sets of fields are equal. They are maps of maps, which reflect.DeepEqual compares in several times as long.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -156,6 +157,39 @@ func TestMachinery(t *testing.T) {
 			if i := slices.IndexFunc(tc.absent, func(f string) bool { return m[f] }); i >= 0 {
 				t.Errorf("%s is not machinery", tc.absent[i])
 			}
+		})
+	}
+}
+
+// TestWritten: the time of a write is that of its entry in managedFields, which admission is later than (KR-07-02, KR-07-14). An entry that any user
+// may have put there does not make it older than a webhook can be slow.
+func TestWritten(t *testing.T) {
+	admitted := time.Date(2026, 1, 2, 11, 0, 9, 5e8, time.UTC)
+	at := func(name, time string) map[string]any {
+		e := entry(name, "", nil)
+		e["time"] = time
+		return e
+	}
+	const before, at0, at7 = "2026-01-02T10:00:00Z", "2026-01-02T11:00:00Z", "2026-01-02T11:00:07Z"
+	for name, tc := range map[string]struct {
+		reason   string
+		old, new *unstructured.Unstructured
+		want     time.Time
+	}{
+		"Entered": {reason: "the API server entered it before it called", old: managed(at("a", before)), new: managed(at("a", before), at("b", at7)),
+			want: admitted.Add(-2500 * time.Millisecond)},
+		"Again":   {reason: "of a manager that wrote before", old: managed(at("a", at0)), new: managed(at("a", at7)), want: admitted.Add(-2500 * time.Millisecond)},
+		"Create":  {reason: "of an object that is new", new: managed(at("a", at7)), want: admitted.Add(-2500 * time.Millisecond)},
+		"NoEntry": {reason: "the write has none of its own", old: managed(at("a", at7)), new: managed(at("a", at7)), want: admitted},
+		"Moved":   {reason: "nor where an entry goes", old: managed(at("a", at0), at("b", at7)), new: managed(at("b", at7)), want: admitted},
+		"Forged": {reason: "no webhook is that slow", old: managed(at("a", before)), new: managed(at("a", before), at("b", "2026-01-02T10:59:00Z")),
+			want: admitted},
+		"Future":   {reason: "no write is made after its admission", old: managed(), new: managed(at("a", "2026-01-02T12:00:00Z")), want: admitted},
+		"Untimed":  {reason: "an entry without a time", old: managed(), new: managed(at("a", "soon")), want: admitted},
+		"Deletion": {reason: "nothing is left", old: managed(at("a", at7)), want: admitted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, tc.want, Written(tc.old, tc.new, admitted), tc.reason)
 		})
 	}
 }

@@ -18,7 +18,7 @@ type Hop struct {
 	Generation int64 `json:"generation,omitempty"`
 	// User who made the change; empty where unknown.
 	User string `json:"user"`
-	// Timestamp of admission, RFC 3339 UTC, whole seconds; absent where unknown.
+	// Timestamp of the write, as managedFields have it, or else of its admission, RFC 3339 UTC, whole seconds; absent where unknown.
 	Timestamp metav1.Time `json:"timestamp,omitzero"`
 	// Labels from the object's own trace-* annotations.
 	Labels map[string]string `json:"labels,omitempty"`
