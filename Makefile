@@ -42,7 +42,7 @@ RUN          ?=
 
 # Flags of go test, which runs after lint, which vets. The order of tests is another one each time; what fails has its number.
 UNIT_FLAGS    = -vet=off -shuffle=on
-PLANE_FLAGS   = -vet=off -count 1 -timeout 60m
+PLANE_FLAGS   = -vet=off -shuffle=on -count 1 -timeout 60m
 CAMPAIGN      = $(SUMMARY) test --gotestsum $(GOTESTSUM) -v -C test
 
 # The part of the conformance scenarios that make check plays: another fifth for each commit.
@@ -340,7 +340,7 @@ apiserver: $(SUMMARY) $(GOTESTSUM) ## The admission plugin in kube-apiserver und
 
 .PHONY: years
 years: $(SUMMARY) $(GOTESTSUM) ## Rotate certificates as often as five years do, under load (6 minutes); YEARS=5
-	@$(CAMPAIGN) --packages ./operations -- -count 1 -timeout 2h -run '^TestRotationAndRestarts$$' -args -rotation.years=$(or $(YEARS),5)
+	@$(CAMPAIGN) --packages ./operations/changes -- -count 1 -timeout 2h -run '^TestRotationAndRestarts$$' -args -rotation.years=$(or $(YEARS),5)
 
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for FUZZTIME each (20s)

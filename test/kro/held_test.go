@@ -21,6 +21,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 	"github.com/kausality-io/function-kausality/test/kro/graphs"
+	"github.com/kausality-io/function-kausality/test/rights"
 )
 
 // TestHeld plays the life of an instance: it is created and traced to its user, settles, and follows its user's change. An edit of the
@@ -80,6 +81,7 @@ func TestHeld(t *testing.T) {
 		}
 		return nil
 	})
+	rights.Show(t, the.AuditLog())
 }
 
 // graphCause asserts that the cause of a Drift is the newest revision of the graph, by anna (KR-18-05).

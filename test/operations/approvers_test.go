@@ -38,7 +38,7 @@ func TestUpgradeToTheSubresource(t *testing.T) {
 		})
 	}
 	upgrade := func(value string) string {
-		out, err := the.run(t.Context(), "upgrade", "kausality", the.chart(), "--reuse-values", "--dry-run=server", "--set", "webhook.approverRBAC="+value)
+		out, err := the.RunHelm(t.Context(), "upgrade", "kausality", the.Chart(), "--reuse-values", "--dry-run=server", "--set", "webhook.approverRBAC="+value)
 		require.NoError(t, err)
 		return string(out)
 	}

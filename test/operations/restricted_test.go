@@ -13,23 +13,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
-)
 
-// restrict a Namespace to Pods of the Pod Security Standard "restricted", which the API
-// server enforces (KR-13-42). That of the installation is, so that all Pods of these
-// tests are such, those of Helm's hooks included.
-func (l *environment) restrict(ctx context.Context, ns string) error {
-	o := object("v1", "Namespace", "", ns, map[string]any{})
-	o.SetLabels(map[string]string{"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/enforce-version": "latest"})
-	_, err := l.admin.Resource(namespaces).Apply(ctx, ns, o, metav1.ApplyOptions{FieldManager: "admin", Force: true})
-	return err
-}
+	"github.com/kausality-io/function-kausality/test/operations/site"
+)
 
 // TestRestrictedPods: whatever the values, the API server admits the Pods of the chart to a restricted Namespace
 // (KR-13-42).
 func TestRestrictedPods(t *testing.T) {
-	ns := namespace(t, "restricted")
-	require.NoError(t, the.restrict(t.Context(), ns))
+	ns := the.Namespace(t, "restricted")
+	require.NoError(t, the.Restrict(t.Context(), ns))
 	privileged := podOf(ns, map[string]any{"containers": []any{map[string]any{"name": "x", "image": "x"}}})
 	if _, err := admitted(t.Context(), privileged); !kerrors.IsForbidden(err) {
 		t.Fatalf("the Namespace is not restricted: %v", err)
@@ -42,7 +34,7 @@ func TestRestrictedPods(t *testing.T) {
 		"Endpoints":   {"--set", "driftWebhooks.urls={https://a.example.org/x},driftWebhooks.caSecretName=ca,metrics.enabled=false"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects, err := the.render(t.Context(), args...)
+			objects, err := the.Render(t.Context(), args...)
 			require.NoError(t, err)
 			var kinds []string
 			for _, o := range objects {
@@ -88,9 +80,9 @@ func readsOnly(t *testing.T, name string, pod *unstructured.Unstructured, uses b
 // TestRestrictedFunction: a Pod of the function is admitted, too, with what docs/function.md has Crossplane start it with
 // (KR-13-42).
 func TestRestrictedFunction(t *testing.T) {
-	ns := namespace(t, "restricted-function")
-	require.NoError(t, the.restrict(t.Context(), ns))
-	raw, err := os.ReadFile(filepath.Join(the.root, "docs", "function.md"))
+	ns := the.Namespace(t, "restricted-function")
+	require.NoError(t, the.Restrict(t.Context(), ns))
+	raw, err := os.ReadFile(filepath.Join(the.Root, "docs", "function.md"))
 	require.NoError(t, err)
 	_, rest, _ := strings.Cut(string(raw), "kind: DeploymentRuntimeConfig\n")
 	text, _, found := strings.Cut(rest, "```")
@@ -117,20 +109,20 @@ func TestRestrictedFunction(t *testing.T) {
 }
 
 func podOf(ns string, spec map[string]any) *unstructured.Unstructured {
-	return object("v1", "Pod", ns, "a-pod", spec)
+	return site.Object("v1", "Pod", ns, "a-pod", spec)
 }
 
 // admitted Pod, by dry run.
 func admitted(ctx context.Context, pod *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	return the.admin.Resource(pods).Namespace(pod.GetNamespace()).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return the.Admin.Resource(site.Pods).Namespace(pod.GetNamespace()).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
 // account that Pods name, as the chart has it.
 func account(t *testing.T, ns, name string) {
 	t.Helper()
-	o := object("v1", "ServiceAccount", ns, name, map[string]any{})
+	o := site.Object("v1", "ServiceAccount", ns, name, map[string]any{})
 	delete(o.Object, "spec")
 	o.Object["automountServiceAccountToken"] = false
-	_, err := the.admin.Resource(accounts).Namespace(ns).Apply(t.Context(), name, o, metav1.ApplyOptions{FieldManager: "admin", Force: true})
+	_, err := the.Admin.Resource(site.Accounts).Namespace(ns).Apply(t.Context(), name, o, metav1.ApplyOptions{FieldManager: "admin", Force: true})
 	require.NoError(t, err)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 	"github.com/kausality-io/function-kausality/test/installation"
+	"github.com/kausality-io/function-kausality/test/operations/site"
 )
 
 // TestMissingRights: a component whose roles the API server does not know logs the
@@ -22,9 +23,9 @@ func TestMissingRights(t *testing.T) {
 	for _, component := range []string{"gate", "webhook"} {
 		t.Run(component, func(t *testing.T) {
 			account := "roleless-" + component
-			file, err := the.ServiceAccountKubeconfig(t.Context(), home, account, installation.Nothing)
+			file, err := the.ServiceAccountKubeconfig(t.Context(), site.Home, account, installation.Nothing)
 			require.NoError(t, err)
-			args, err := installation.Args(t.Context(), the.admin, component)
+			args, err := installation.Args(t.Context(), the.Admin, component)
 			require.NoError(t, err)
 			addresses := [2]string{}
 			for i := range addresses {
@@ -36,7 +37,7 @@ func TestMissingRights(t *testing.T) {
 			if component == "webhook" {
 				args = append(args, "--bind-address="+addresses[1])
 			}
-			p, err := the.Run(context.WithoutCancel(t.Context()), account, exec.Command(the.kausality, args...))
+			p, err := the.Run(context.WithoutCancel(t.Context()), account, exec.Command(the.Kausality, args...))
 			require.NoError(t, err)
 			defer p.Stop()
 			wait.For(t, "it to log what is missing", wait.Patience, func(context.Context) error {
@@ -57,9 +58,9 @@ func TestMissingRights(t *testing.T) {
 				t.Errorf("it logs that the API server is unreachable: %s", raw)
 			}
 			require.NoError(t, p.Err())
-			_, err = the.ServiceAccountKubeconfig(t.Context(), home, account) // all verbs
+			_, err = the.ServiceAccountKubeconfig(t.Context(), site.Home, account) // all verbs
 			require.NoError(t, err)
-			wait.For(t, "it to be ready", wait.Patience, func(context.Context) error { return get(addresses[0], "readyz") })
+			wait.For(t, "it to be ready", wait.Patience, func(context.Context) error { return site.Probe(addresses[0], "readyz") })
 			require.NoError(t, p.Err())
 		})
 	}

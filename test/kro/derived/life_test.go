@@ -23,6 +23,7 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 	"github.com/kausality-io/function-kausality/test/kro/graphs"
+	"github.com/kausality-io/function-kausality/test/rights"
 )
 
 // garden is a graph with a field of each form: text, a map, one of another resource, one that the API server sets, a collection, a condition,
@@ -236,6 +237,7 @@ func TestLife(t *testing.T) {
 		}
 	})
 	t.Run("Controller", func(t *testing.T) { controller(t) })
+	rights.Show(t, the.AuditLog())
 }
 
 // kausality runs the program, which exits with a code.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/kausality-io/function-kausality/test/operations/site"
 	"github.com/kausality-io/function-kausality/test/rights"
 )
 
@@ -26,6 +27,7 @@ const guardedResource = "guarded"
 // TestRolesNameWhatIsUsed: each verb on each resource that the chart's roles grant was used by the
 // ServiceAccount that has it, in a test of this package or in one that rights.Elsewhere names, which asserts that (KR-13-43).
 func TestRolesNameWhatIsUsed(t *testing.T) {
+	t.Parallel()
 	if flag.Lookup("test.run").Value.String() != "" {
 		t.Skip("what some tests use is not all")
 	}
@@ -50,7 +52,7 @@ func TestRolesNameWhatIsUsed(t *testing.T) {
 // chartRights are what the roles of the chart grant to our components.
 func chartRights(t *testing.T) map[rights.Right]bool {
 	t.Helper()
-	objects, err := the.render(t.Context())
+	objects, err := the.Render(t.Context())
 	require.NoError(t, err)
 	out := map[rights.Right]bool{}
 	for component, verbs := range guardedVerbs {
@@ -98,7 +100,7 @@ func bearers(t *testing.T, objects []*unstructured.Unstructured, role *unstructu
 		}
 		require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &binding))
 		for _, s := range binding.Subjects {
-			if binding.RoleRef.Name == role.GetName() && s.Namespace == home {
+			if binding.RoleRef.Name == role.GetName() && s.Namespace == site.Home {
 				out = append(out, strings.TrimPrefix(s.Name, "kausality-"))
 			}
 		}
@@ -111,7 +113,7 @@ func bearers(t *testing.T, objects []*unstructured.Unstructured, role *unstructu
 func usedRights(t *testing.T) map[rights.Right]bool {
 	t.Helper()
 	out := map[rights.Right]bool{}
-	requests(t, func(e request) { rights.Used(out, rights.Prefix, e.Request) })
+	the.Requests(t, func(e site.Request) { rights.Used(out, rights.Prefix, e.Request) })
 	for r := range maps.Clone(out) {
 		if strings.HasSuffix(r.Group, "example.org") {
 			out[rights.Right{Component: r.Component, Resource: guardedResource, Verb: r.Verb}] = true

@@ -1,4 +1,4 @@
-package operations
+package documented
 
 import (
 	"bytes"
@@ -24,6 +24,7 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
+	"github.com/kausality-io/function-kausality/test/operations/site"
 )
 
 // What the pages about the function, Terraform and policies need to be typed.
@@ -35,7 +36,7 @@ var targets = regexp.MustCompile(`(runtime-development-target: localhost:)(\d+)`
 func cloned(t *testing.T, d *shell) {
 	t.Helper()
 	d.at = filepath.Join(d.dir, "clone")
-	require.NoError(t, os.CopyFS(filepath.Join(d.at, "examples"), os.DirFS(filepath.Join(the.root, "examples"))))
+	require.NoError(t, os.CopyFS(filepath.Join(d.at, "examples"), os.DirFS(filepath.Join(the.Root, "examples"))))
 	files, err := filepath.Glob(filepath.Join(d.at, "examples", "*", "functions.yaml"))
 	require.NoError(t, err)
 	for _, file := range files {
@@ -115,10 +116,11 @@ func workspace(t *testing.T) {
 	t.Helper()
 	require.NoError(t, the.Define(t.Context(), controlplane.Kind{Group: workspaces.Group, Version: workspaces.Version, Kind: "Workspace",
 		Categories: []string{"managed"}, Spec: controlplane.ManagedSpec}))
-	o := object("opentofu.m.upbound.io/v1beta1", "Workspace", "default", "orders", map[string]any{"forProvider": map[string]any{"source": "Inline", "module": ""}})
+	o := site.Object("opentofu.m.upbound.io/v1beta1", "Workspace", "default", "orders", map[string]any{"forProvider": map[string]any{"source": "Inline",
+		"module": ""}})
 	o.SetAnnotations(map[string]string{v1alpha1.AnnotationKeyAllowances: `[{"relation":"External","verbs":["apply"],"initiator":"hans@example.com"}]`})
 	wait.For(t, "a Workspace", wait.Patience, func(ctx context.Context) error {
-		_, err := as(t, hans).Resource(workspaces).Namespace("default").Create(ctx, o, metav1.CreateOptions{})
+		_, err := the.As(t, site.Hans).Resource(workspaces).Namespace("default").Create(ctx, o, metav1.CreateOptions{})
 		return err
 	})
 }
@@ -137,7 +139,7 @@ func approvedRun(t *testing.T) {
 
 func hasApproval(t *testing.T, verbs string) {
 	t.Helper()
-	o, err := the.admin.Resource(workspaces).Namespace("default").Get(t.Context(), "orders", metav1.GetOptions{})
+	o, err := the.Admin.Resource(workspaces).Namespace("default").Get(t.Context(), "orders", metav1.GetOptions{})
 	require.NoError(t, err)
 	if a := o.GetAnnotations()[v1alpha1.AnnotationKeyApprovals]; !strings.Contains(a, verbs) || !strings.Contains(a, `"relation":"External"`) {
 		t.Errorf("its approvals are %s", a)
@@ -147,7 +149,7 @@ func hasApproval(t *testing.T, verbs string) {
 // crossplaneSystem exists.
 func crossplaneSystem(t *testing.T) {
 	t.Helper()
-	_, err := the.admin.Resource(namespaces).Create(t.Context(), object("v1", "Namespace", "", "crossplane-system", nil), metav1.CreateOptions{})
+	_, err := the.Admin.Resource(site.Namespaces).Create(t.Context(), site.Object("v1", "Namespace", "", "crossplane-system", nil), metav1.CreateOptions{})
 	if err != nil && !kerrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
@@ -156,7 +158,7 @@ func crossplaneSystem(t *testing.T) {
 // keyCopied: the key of the function is that of the webhook.
 func keyCopied(t *testing.T) {
 	t.Helper()
-	secrets := the.admin.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"})
+	secrets := the.Admin.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"})
 	t.Cleanup(func() {
 		_ = secrets.Namespace("crossplane-system").Delete(context.Background(), "kausality-claims-key", metav1.DeleteOptions{})
 	})
@@ -175,7 +177,7 @@ func keyCopied(t *testing.T) {
 func planned(name string) func(*testing.T, *shell) {
 	return func(t *testing.T, d *shell) {
 		t.Helper()
-		raw, err := os.ReadFile(filepath.Join(the.root, "gate", "systems", "testdata", "plans", name+".json"))
+		raw, err := os.ReadFile(filepath.Join(the.Root, "gate", "systems", "testdata", "plans", name+".json"))
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(d.dir, "plan.json"), raw, 0o600))
 	}
@@ -185,13 +187,13 @@ func planned(name string) func(*testing.T, *shell) {
 // its bucket larger for it. The API server writes that to its audit log.
 func learned(t *testing.T) {
 	t.Helper()
-	defined(t, "Bucket", learnedGroup, "v1")
-	ns, controller := namespace(t, "learned"), as(t, "system:serviceaccount:shop:controller")
+	defined(t, "Bucket", site.LearnedGroup, "v1")
+	ns, controller := the.Namespace(t, "learned"), the.As(t, "system:serviceaccount:shop:controller")
 	n := 0
 	var up metav1.Object
 	wait.For(t, "an XDatabase with a trace", wait.Patience, func(ctx context.Context) error {
 		n++
-		o, err := as(t, hans).Resource(xdatabases).Namespace(ns).Create(ctx, object("example.org/v1", "XDatabase", ns,
+		o, err := the.As(t, site.Hans).Resource(xdatabases).Namespace(ns).Create(ctx, site.Object("example.org/v1", "XDatabase", ns,
 			fmt.Sprintf("learned-%d", n), map[string]any{"size": int64(1)}), metav1.CreateOptions{})
 		if err == nil && o.GetAnnotations()[v1alpha1.AnnotationKeyTrace] == "" {
 			err = fmt.Errorf("%s has no trace", o.GetName())
@@ -200,26 +202,26 @@ func learned(t *testing.T) {
 		return err
 	})
 	yes, name := true, up.GetName()
-	child := object("example.org/v1", "Bucket", ns, name, map[string]any{"size": int64(1)})
+	child := site.Object("example.org/v1", "Bucket", ns, name, map[string]any{"size": int64(1)})
 	child.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.org/v1", Kind: "XDatabase", Name: name, UID: up.GetUID(), Controller: &yes}})
 	wait.For(t, "a bucket with a trace", wait.Patience, func(ctx context.Context) error {
 		child.SetName(fmt.Sprintf("%s-%d", name, n))
 		n++
 		o, err := controller.Resource(buckets).Namespace(ns).Create(ctx, child, metav1.CreateOptions{})
-		if err == nil && !strings.Contains(o.GetAnnotations()[v1alpha1.AnnotationKeyTrace], hans) {
+		if err == nil && !strings.Contains(o.GetAnnotations()[v1alpha1.AnnotationKeyTrace], site.Hans) {
 			err = fmt.Errorf("its trace is %s", o.GetAnnotations()[v1alpha1.AnnotationKeyTrace])
 		}
 		return err
 	})
 	settles(t, ns, name)
-	require.NoError(t, merge(t, as(t, hans), xdatabases, ns, name, map[string]any{"spec": map[string]any{"size": int64(2)}}))
-	require.NoError(t, merge(t, controller, buckets, ns, child.GetName(), map[string]any{"spec": map[string]any{"size": int64(2)}}))
+	require.NoError(t, site.Merge(t, the.As(t, site.Hans), xdatabases, ns, name, map[string]any{"spec": map[string]any{"size": int64(2)}}))
+	require.NoError(t, site.Merge(t, controller, buckets, ns, child.GetName(), map[string]any{"spec": map[string]any{"size": int64(2)}}))
 }
 
 // settles an XDatabase: its controller is ready with it.
 func settles(t *testing.T, ns, name string) {
 	t.Helper()
-	c := as(t, "system:serviceaccount:shop:controller").Resource(xdatabases).Namespace(ns)
+	c := the.As(t, "system:serviceaccount:shop:controller").Resource(xdatabases).Namespace(ns)
 	wait.For(t, name+" to settle", wait.Patience, func(ctx context.Context) error {
 		o, err := c.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
@@ -255,7 +257,7 @@ func derived(t *testing.T, d *shell, _ string) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(d.dir, "policies.yaml"))
 	require.NoError(t, err)
-	for _, want := range []string{"kind: AllowancePolicy", "trigger: spec.size", "jsonPath: spec.size", "kind: Bucket", "name: " + hans} {
+	for _, want := range []string{"kind: AllowancePolicy", "trigger: spec.size", "jsonPath: spec.size", "kind: Bucket", "name: " + site.Hans} {
 		if !strings.Contains(string(raw), want) {
 			t.Errorf("%s is not in what was derived:\n%s", want, raw)
 		}

@@ -1,4 +1,4 @@
-package operations
+package documented
 
 import (
 	"context"
@@ -13,88 +13,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/kausality-io/function-kausality/test/operations/site"
 )
-
-// step of the documentation: a command to type, or a manifest for policy.yaml.
-type step struct{ command, yaml string }
-
-var (
-	blocks  = regexp.MustCompile("(?s)```([a-z]*)\n(.*?)```")
-	inlines = regexp.MustCompile("`((?:(?:kubectl|helm|kausality|crossplane|terraform|make|go) |[A-Z_]+=\\S+ )[^`]+)`")
-	remark  = regexp.MustCompile(` {2,}#.*$`)
-)
-
-// steps of a page in their order: lines of its shell blocks, what follows a prompt
-// in others, and commands with arguments in the running text; blocks of YAML.
-func (l *environment) steps(page string) ([]step, error) {
-	raw, err := os.ReadFile(filepath.Join(l.root, filepath.FromSlash(page)))
-	if err != nil {
-		return nil, err
-	}
-	var out []step
-	text := string(raw)
-	for {
-		at := blocks.FindStringSubmatchIndex(text)
-		before := text
-		if at != nil {
-			before = text[:at[0]]
-		}
-		for _, m := range inlines.FindAllStringSubmatch(before, -1) {
-			if command := strings.Join(strings.Fields(m[1]), " "); isCommand(command) {
-				out = append(out, step{command: command})
-			}
-		}
-		if at == nil {
-			return out, nil
-		}
-		out = append(out, stepsOf(text[at[2]:at[3]], text[at[4]:at[5]])...)
-		text = text[at[1]:]
-	}
-}
-
-// isCommand and not only the name of one.
-func isCommand(text string) bool {
-	words := strings.Count(text, " ")
-	switch {
-	case strings.HasPrefix(text, "kubectl kausality "):
-		return words > 2
-	case strings.HasPrefix(text, "kubectl ") || strings.HasPrefix(text, "helm "):
-		return words > 1
-	}
-	return strings.Contains(text, " -") || strings.Contains(text, "=")
-}
-
-// stepsOf a block in a language.
-func stepsOf(language, block string) []step {
-	prompted := false
-	switch language {
-	case "yaml":
-		return []step{{yaml: block}}
-	case "shell", "sh", "console", "bash":
-	case "", "text":
-		prompted = true
-	default:
-		return nil
-	}
-	var out []step
-	for line := range strings.Lines(strings.ReplaceAll(block, "\\\n", "")) {
-		line = strings.TrimRight(line, "\n")
-		if prompted && !strings.HasPrefix(line, "$ ") {
-			continue
-		}
-		line = strings.TrimPrefix(strings.TrimSpace(remark.ReplaceAllString(line, "")), "$ ")
-		if line != "" {
-			out = append(out, step{command: strings.Join(strings.Fields(line), " ")})
-		}
-	}
-	return out
-}
 
 // documents that may have commands to type.
-func (l *environment) documents() (out []string, err error) {
+func documents() (out []string, err error) {
 	for _, dir := range []string{"README.md", "CONTRIBUTING.md", "docs", "examples"} {
-		err := filepath.WalkDir(filepath.Join(l.root, dir), func(path string, _ fs.DirEntry, err error) error {
-			if rel, _ := filepath.Rel(l.root, path); filepath.Ext(path) == ".md" {
+		err := filepath.WalkDir(filepath.Join(the.Root, dir), func(path string, _ fs.DirEntry, err error) error {
+			if rel, _ := filepath.Rel(the.Root, path); filepath.Ext(path) == ".md" {
 				out = append(out, filepath.ToSlash(rel))
 			}
 			return err
@@ -128,7 +55,7 @@ var synopses = map[string][]exemption{
 	"docs/slack.md": {
 		{"notify slack --print-roles", "test/e2e/story/slack.go", `"notify", "slack", config, "--print-roles"`},
 		{"notify slack with these roles and tokens", "test/e2e/story/slack.go", `"notify", "slack", "--kubeconfig="+kubeconfig`},
-		{"kubectl get driftreceivers -o wide", "test/operations/pages_test.go", `{command: "kubectl get driftreceivers -o wide"}`},
+		{"kubectl get driftreceivers -o wide", "test/operations/documented/pages_test.go", `{command: "kubectl get driftreceivers -o wide"}`},
 	},
 	"docs/design/0012-slack.md": {{"notify slack --print-roles", "test/e2e/story/slack.go", `"notify", "slack", config, "--print-roles"`}},
 	"docs/history.md": {
@@ -155,8 +82,8 @@ var synopses = map[string][]exemption{
 }
 
 // contains reports whether a file of the repository has a text, whatever the white space between its words.
-func (l *environment) contains(file, text string) (bool, error) {
-	raw, err := os.ReadFile(filepath.Join(l.root, filepath.FromSlash(file)))
+func contains(file, text string) (bool, error) {
+	raw, err := os.ReadFile(filepath.Join(the.Root, filepath.FromSlash(file)))
 	words := func(s string) string { return strings.Join(strings.Fields(strings.ReplaceAll(s, "\\\n", " ")), " ") }
 	return strings.Contains(words(string(raw)), words(text)), err
 }
@@ -164,7 +91,7 @@ func (l *environment) contains(file, text string) (bool, error) {
 // TestReasons: each command that is not typed here names the call of a test that types it, or what prevents it.
 func TestReasons(t *testing.T) {
 	check := func(what string, e exemption) {
-		if has, err := the.contains(e.file, e.text); err != nil || !has || e.why == "" {
+		if has, err := contains(e.file, e.text); err != nil || !has || e.why == "" {
 			t.Errorf("%s: %s: %s does not have %s: %v", what, e.why, e.file, e.text, err)
 		}
 	}
@@ -185,15 +112,15 @@ func TestReasons(t *testing.T) {
 // TestPagesWithCommandsAreListed: each page with commands is one that TestDocumentedCommands types, or has a
 // reason why not.
 func TestPagesWithCommandsAreListed(t *testing.T) {
-	documents, err := the.documents()
+	documents, err := documents()
 	require.NoError(t, err)
 	if len(documents) < 15 {
 		t.Fatalf("there are only %v", documents)
 	}
 	for _, page := range documents {
-		steps, err := the.steps(page)
+		steps, err := the.Steps(page)
 		require.NoError(t, err)
-		has := slices.ContainsFunc(steps, func(s step) bool { return s.command != "" })
+		has := slices.ContainsFunc(steps, func(s site.Step) bool { return s.Command != "" })
 		listed := len(synopses[page]) > 0 || slices.ContainsFunc(pages, func(f followed) bool { return f.page == page })
 		if has != listed {
 			t.Errorf("%s: it has commands: %t; it is in pages or synopses: %t", page, has, listed)
@@ -215,11 +142,11 @@ func TestStepsOfAPage(t *testing.T) {
 	} {
 		file := filepath.Join(t.TempDir(), "page.md")
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-		steps, err := (&environment{}).steps(file)
+		steps, err := (&site.Site{}).Steps(file)
 		require.NoError(t, err)
 		var have []string
 		for _, s := range steps {
-			have = append(have, s.command)
+			have = append(have, s.Command)
 		}
 		if !slices.Equal(have, want) {
 			t.Errorf("%s: want %q, got %q", text, want, have)
@@ -236,13 +163,14 @@ var (
 
 // wrong with a command that is not typed: a test, target, command or flag that it
 // names does not exist.
-func (l *environment) wrong(ctx context.Context, command, path string) (out []string, err error) {
+func wrong(ctx context.Context, command, path string) (out []string, err error) {
 	for _, m := range goTest.FindAllStringSubmatch(command, -1) {
-		if raw, err := exec.CommandContext(ctx, "grep", "-rh", "^func "+m[3], filepath.Join(l.root, m[1], m[2]), "--include=*_test.go").CombinedOutput(); err != nil {
+		if raw, err := exec.CommandContext(ctx, "grep", "-rh", "^func "+m[3], filepath.Join(the.Root, m[1], m[2]),
+			"--include=*_test.go").CombinedOutput(); err != nil {
 			out = append(out, fmt.Sprintf("there is no test %s (%v %s)", m[3], err, raw))
 		}
 	}
-	raw, err := os.ReadFile(filepath.Join(l.root, "Makefile"))
+	raw, err := os.ReadFile(filepath.Join(the.Root, "Makefile"))
 	if err != nil {
 		return nil, err
 	}
@@ -287,7 +215,7 @@ func TestCommandsAreChecked(t *testing.T) {
 		"kubectl kausality explains database/orders --patch '{}'":   "no command kubectl kausality explains",
 		"terraform plan -out=tfplan && terraform show -json tfplan": "",
 	} {
-		got, err := the.wrong(t.Context(), command, d.path)
+		got, err := wrong(t.Context(), command, d.path)
 		require.NoError(t, err)
 		if want == "" && len(got) > 0 || !strings.Contains(strings.Join(got, "; "), want) {
 			t.Errorf("%s: want %q, got %q", command, want, got)

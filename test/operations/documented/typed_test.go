@@ -1,4 +1,4 @@
-package operations
+package documented
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+	"github.com/kausality-io/function-kausality/test/operations/site"
 )
 
 // TestDocumentedCommands: the commands of the documentation are run here in their order, by the
@@ -27,7 +28,7 @@ import (
 func TestDocumentedCommands(t *testing.T) {
 	d := newShell(t)
 	t.Cleanup(func() {
-		if err := the.admin.Resource(kausality).Delete(context.Background(), "databases", forget); err != nil {
+		if err := the.Admin.Resource(site.Kausality).Delete(context.Background(), "databases", site.Forget); err != nil {
 			t.Error(err)
 		}
 	})
@@ -36,9 +37,9 @@ func TestDocumentedCommands(t *testing.T) {
 		d.at = d.dir
 		at := 0
 		for _, s := range listed(t, p) {
-			if s.yaml != "" {
+			if s.Yaml != "" {
 				if p.page == "docs/install.md" {
-					d.write(t, s.yaml)
+					d.write(t, s.Yaml)
 				}
 				continue
 			}
@@ -56,14 +57,14 @@ func TestDocumentedCommandsAreListed(t *testing.T) {
 }
 
 // listed steps of a page: its commands are those of the list.
-func listed(t *testing.T, p followed) []step {
+func listed(t *testing.T, p followed) []site.Step {
 	t.Helper()
-	steps, err := the.steps(p.page)
+	steps, err := the.Steps(p.page)
 	require.NoError(t, err)
 	var have, want []string
 	for _, s := range steps {
-		if s.command != "" {
-			have = append(have, s.command)
+		if s.Command != "" {
+			have = append(have, s.Command)
 		}
 	}
 	for _, c := range p.commands {
@@ -83,8 +84,8 @@ func TestCompletion(t *testing.T) {
 	for _, c := range pages[i].commands[:2] {
 		d.types(t, c)
 	}
-	ns := namespace(t, "completed")
-	_, err := app(t, ns, "orders")
+	ns := the.Namespace(t, "completed")
+	_, err := the.App(t, ns, "orders")
 	require.NoError(t, err)
 	for line, want := range map[string]string{
 		"kubectl __complete kausality unf":                               "unfreeze",
@@ -110,6 +111,7 @@ type shell struct {
 
 func newShell(t *testing.T) *shell {
 	t.Helper()
+	require.NoError(t, boot())
 	d := &shell{dir: t.TempDir(), ports: map[string]string{}}
 	d.at = d.dir
 	tools, err := parts.Ensure(t.Context(), os.Stderr, "", parts.Kubectl)
@@ -117,8 +119,8 @@ func newShell(t *testing.T) *shell {
 	built, err := parts.Ensure(t.Context(), os.Stderr, "", parts.KubectlKausality)
 	require.NoError(t, err)
 	d.bin = t.TempDir()
-	for name, file := range map[string]string{"kubectl": tools[parts.Kubectl], "helm": the.helm.Program,
-		"kubectl-kausality": built["kubectl-kausality"], "kausality": the.kausality} {
+	for name, file := range map[string]string{"kubectl": tools[parts.Kubectl], "helm": the.Helm.Program,
+		"kubectl-kausality": built["kubectl-kausality"], "kausality": the.Kausality} {
 		require.NoError(t, os.Symlink(file, filepath.Join(d.bin, name)))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(d.dir, "ca.crt"), the.Config().CAData, 0o600))
@@ -137,13 +139,13 @@ func newShell(t *testing.T) *shell {
 }
 
 func (d *shell) env() []string {
-	return append(append(os.Environ(), d.caches...), "PATH="+d.path, "HOME="+the.Dir(), "KUBECONFIG="+the.admins)
+	return append(append(os.Environ(), d.caches...), "PATH="+d.path, "HOME="+the.Dir(), "KUBECONFIG="+the.Admins)
 }
 
 // notes that Helm prints after the installation contain a policy to apply.
 func (d *shell) notes(t *testing.T) {
 	t.Helper()
-	raw, err := the.run(t.Context(), "get", "notes", "kausality")
+	raw, err := the.RunHelm(t.Context(), "get", "notes", "kausality")
 	require.NoError(t, err)
 	_, rest, found := strings.Cut(string(raw), "  kubectl apply")
 	line, _, ends := strings.Cut("  kubectl apply"+rest, "\n\n")
@@ -152,8 +154,8 @@ func (d *shell) notes(t *testing.T) {
 	}
 	line = strings.ReplaceAll("\n"+line, "\n  ", "\n")
 	d.types(t, typed{command: line, with: []string{"name: databases", "name: notes"}, prints: "kausality.kausality.io/notes created"})
-	awaitPolicy(t, "notes")
-	require.NoError(t, the.admin.Resource(kausality).Delete(t.Context(), "notes", forget))
+	the.AwaitPolicy(t, "notes")
+	require.NoError(t, the.Admin.Resource(site.Kausality).Delete(t.Context(), "notes", site.Forget))
 }
 
 // write a manifest into policy.yaml, or the changes of the existing one.
@@ -184,7 +186,7 @@ func (d *shell) types(t *testing.T, c typed) {
 	t.Helper()
 	if c.not != (exemption{}) {
 		t.Logf("not typed: %s: %s", c.command, c.not.why)
-		wrong, err := the.wrong(t.Context(), c.command, d.path)
+		wrong, err := wrong(t.Context(), c.command, d.path)
 		require.NoError(t, err)
 		for _, w := range wrong {
 			t.Errorf("%s: %s", c.command, w)
@@ -198,7 +200,7 @@ func (d *shell) types(t *testing.T, c typed) {
 		c.prepares(t, d)
 	}
 	line := strings.NewReplacer(c.with...).Replace(c.command)
-	line = strings.NewReplacer("ROOT", the.root, "WORKDIR", d.at, "KAUSALITY", the.kausality, "~/bin", d.bin, "PORT9443",
+	line = strings.NewReplacer("ROOT", the.Root, "WORKDIR", d.at, "KAUSALITY", the.Kausality, "~/bin", d.bin, "PORT9443",
 		d.ports["PORT9443"], "PORT9444", d.ports["PORT9444"]).Replace(line)
 	began := time.Now()
 	out := d.runs(t, line, c)

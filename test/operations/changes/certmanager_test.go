@@ -1,4 +1,4 @@
-package operations
+package changes
 
 import (
 	"context"
@@ -18,9 +18,8 @@ import (
 
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
+	"github.com/kausality-io/function-kausality/test/operations/site"
 )
-
-var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
 
 var certificates = schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "certificates"}
 
@@ -28,25 +27,23 @@ var certificates = schema.GroupVersionResource{Group: "cert-manager.io", Version
 // from cert-manager, whose own controllers run here. The API server trusts their
 // authority, and no call fails during a renewal.
 func TestCertManager(t *testing.T) {
-	the.absent(t)
-	ns := namespace(t, "certmanager")
-	the.startCertManager(t)
-	// The leader could not release its Lease when the roles were deleted: the next
-	// one would wait for 15 s, which is not tested here.
-	require.NoError(t, the.admin.Resource(leases).Namespace(home).DeleteCollection(t.Context(), forget, metav1.ListOptions{}))
-	require.NoError(t, the.install(t.Context(), the.chart(), "--set", "certificates.source=cert-manager",
+	the.Absent(t)
+	ns := the.Namespace(t, "certmanager")
+	startCertManager(t)
+	require.NoError(t, the.Install(t.Context(), the.Chart(), "--set", "certificates.source=cert-manager",
 		"--set", "certificates.certificateLifetime=2h", "--set", "certificates.authorityLifetime=24h"))
-	policy(t, "shop", map[string]any{"mode": "enforce"})
-	guarded(t, ns)
-	serving, err := the.admin.Resource(secrets).Namespace(home).Get(t.Context(), "kausality-webhook-tls", metav1.GetOptions{})
+	the.Policy(t, "shop", map[string]any{"mode": "enforce"})
+	the.Guarded(t, ns)
+	serving, err := the.Admin.Resource(site.Secrets).Namespace(site.Home).Get(t.Context(), "kausality-webhook-tls", metav1.GetOptions{})
 	require.NoError(t, err)
-	e, err := entry(t.Context(), "shop.admission.kausality.io")
+	e, err := the.Entry(t.Context(), "shop.admission.kausality.io")
 	require.NoError(t, err)
 	trusted := e["clientConfig"].(map[string]any)["caBundle"]
 	if authority, _, _ := unstructured.NestedString(serving.Object, "data", "ca.crt"); trusted != authority || authority == "" {
 		t.Errorf("the API server trusts %v, cert-manager's is %s", trusted, authority)
 	}
-	if _, err := the.admin.Resource(secrets).Namespace(home).Get(t.Context(), "kausality-webhook-authority", metav1.GetOptions{}); !kerrors.IsNotFound(err) {
+	if _, err := the.Admin.Resource(site.Secrets).Namespace(site.Home).Get(t.Context(), "kausality-webhook-authority",
+		metav1.GetOptions{}); !kerrors.IsNotFound(err) {
 		t.Errorf("the policy controller made an authority of its own, error %v", err)
 	}
 	before, err := servedSerial(t.Context())
@@ -73,14 +70,14 @@ func TestCertManager(t *testing.T) {
 }
 
 // startCertManager with its CRDs.
-func (l *environment) startCertManager(t *testing.T) {
+func startCertManager(t *testing.T) {
 	t.Helper()
 	tools, err := parts.Ensure(t.Context(), os.Stderr, "", parts.CertManager)
 	require.NoError(t, err)
-	require.NoError(t, l.InstallCRDs(t.Context(), parts.CertManager))
-	kubeconfig, err := l.ServiceAccountKubeconfig(t.Context(), "cert-manager", "cert-manager")
+	require.NoError(t, the.InstallCRDs(t.Context(), parts.CertManager))
+	kubeconfig, err := the.ServiceAccountKubeconfig(t.Context(), "cert-manager", "cert-manager")
 	require.NoError(t, err)
-	_, err = l.Serve(context.WithoutCancel(t.Context()), "cert-manager", exec.Command(tools[parts.CertManager], "--kubeconfig="+kubeconfig))
+	_, err = the.Serve(context.WithoutCancel(t.Context()), "cert-manager", exec.Command(tools[parts.CertManager], "--kubeconfig="+kubeconfig))
 	require.NoError(t, err)
 }
 
@@ -88,7 +85,7 @@ func (l *environment) startCertManager(t *testing.T) {
 func renew(t *testing.T) {
 	t.Helper()
 	wait.For(t, "the renewal to be requested", wait.Patience, func(ctx context.Context) error {
-		c := the.admin.Resource(certificates).Namespace(home)
+		c := the.Admin.Resource(certificates).Namespace(site.Home)
 		o, err := c.Get(ctx, "kausality-webhook", metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -110,7 +107,7 @@ func renew(t *testing.T) {
 // servedSerial is the serial number of the certificate that the webhook serves.
 func servedSerial(ctx context.Context) (string, error) {
 	d := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}} //nolint:gosec // Any certificate: it is only read.
-	c, err := d.DialContext(ctx, "tcp", the.balancer.address)
+	c, err := d.DialContext(ctx, "tcp", the.Balancer.Address)
 	if err != nil {
 		return "", err
 	}

@@ -1,21 +1,21 @@
-package operations
+package site
 
 import (
 	"crypto/rand"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// balancer is what kube-proxy is to a Service: each new connection to the
+// Balancer is what kube-proxy is to a Service: each new connection to the
 // Service's own address goes to a replica that is ready, and stays there. It does
 // not read what is sent.
-type balancer struct {
-	address  string
+type Balancer struct {
+	// Address that it listens on.
+	Address  string
 	listener net.Listener
 	next     atomic.Int64
 
@@ -29,12 +29,12 @@ type replica struct {
 	ready   func() bool
 }
 
-func newBalancer(address string) (*balancer, error) {
+func newBalancer(address string) (*Balancer, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	b := &balancer{listener: l, address: l.Addr().String(), open: map[net.Conn]bool{}}
+	b := &Balancer{listener: l, Address: l.Addr().String(), open: map[net.Conn]bool{}}
 	go b.accept()
 	return b, nil
 }
@@ -57,20 +57,20 @@ func serviceRange() (cidr string, err error) {
 }
 
 // close forgets the replicas and stops listening.
-func (b *balancer) close() error {
+func (b *Balancer) close() error {
 	b.mu.Lock()
 	b.replicas = nil
 	b.mu.Unlock()
 	return b.listener.Close()
 }
 
-func (b *balancer) add(address string, ready func() bool) {
+func (b *Balancer) add(address string, ready func() bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.replicas = append(b.replicas, replica{address, ready})
 }
 
-func (b *balancer) accept() {
+func (b *Balancer) accept() {
 	for {
 		c, err := b.listener.Accept()
 		if err != nil {
@@ -81,7 +81,7 @@ func (b *balancer) accept() {
 }
 
 // serve a connection. Without a ready replica it is refused, as by an empty Service.
-func (b *balancer) serve(c net.Conn) {
+func (b *Balancer) serve(c net.Conn) {
 	b.hold(c, true)
 	defer b.hold(c, false)
 	defer c.Close() //nolint:errcheck // Nothing is left to lose.
@@ -104,7 +104,7 @@ func (b *balancer) serve(c net.Conn) {
 	<-done
 }
 
-func (b *balancer) hold(c net.Conn, open bool) {
+func (b *Balancer) hold(c net.Conn, open bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if delete(b.open, c); open {
@@ -112,8 +112,8 @@ func (b *balancer) hold(c net.Conn, open bool) {
 	}
 }
 
-// cut all connections that there are; new ones are served.
-func (b *balancer) cut() {
+// Cut all connections that there are; new ones are served.
+func (b *Balancer) Cut() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for c := range b.open {
@@ -121,7 +121,7 @@ func (b *balancer) cut() {
 	}
 }
 
-func (b *balancer) pick() string {
+func (b *Balancer) pick() string {
 	b.mu.Lock()
 	all := append([]replica(nil), b.replicas...)
 	b.mu.Unlock()
@@ -132,24 +132,4 @@ func (b *balancer) pick() string {
 		}
 	}
 	return ""
-}
-
-var probes = &http.Client{Timeout: 2 * time.Second}
-
-func get(address, path string) error {
-	_, err := fetch(address, path)
-	return err
-}
-
-func fetch(address, path string) (string, error) {
-	resp, err := probes.Get("http://" + address + "/" + path)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close() //nolint:errcheck // Nothing is left to lose.
-	raw, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s/%s answers %s: %s", address, path, resp.Status, raw)
-	}
-	return string(raw), err
 }

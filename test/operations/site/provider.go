@@ -1,4 +1,4 @@
-package operations
+package site
 
 import (
 	"context"
@@ -19,15 +19,15 @@ import (
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
 )
 
-// startProvider and its cloud: a provider on Crossplane's own managed reconciler,
+// StartProvider and its cloud: a provider on Crossplane's own managed reconciler,
 // whose external resources are databases in a cloud of its own.
-func (l *environment) startProvider(t *testing.T) *client.Client {
+func (l *Site) StartProvider(t *testing.T) *client.Client {
 	t.Helper()
 	built, err := parts.Ensure(t.Context(), os.Stderr, "", parts.TestProvider)
 	require.NoError(t, err)
 	// The provider ends where a kind that it reconciles does not exist.
 	for _, name := range []string{"cloud.example.org_databases.yaml", "rds.aws.crossplane.io_rdsinstances.yaml"} {
-		crd, err := os.ReadFile(filepath.Join(l.root, "test", "provider", "crds", name))
+		crd, err := os.ReadFile(filepath.Join(l.Root, "test", "provider", "crds", name))
 		require.NoError(t, err)
 		require.NoError(t, l.Apply(t.Context(), crd))
 	}
@@ -49,21 +49,21 @@ func (l *environment) startProvider(t *testing.T) *client.Client {
 	return c
 }
 
-// database of hans, new, guarded from the beginning.
-func database(t *testing.T, ns, name string) {
+// Database of hans, new, guarded from the beginning.
+func (l *Site) Database(t *testing.T, ns, name string) {
 	t.Helper()
-	o := object("cloud.example.org/v1alpha1", "Database", ns, name, map[string]any{"forProvider": map[string]any{"size": int64(1)}})
-	created, err := as(t, hans).Resource(cloudDatabases).Namespace(ns).Create(t.Context(), o, metav1.CreateOptions{})
+	o := Object("cloud.example.org/v1alpha1", "Database", ns, name, map[string]any{"forProvider": map[string]any{"size": int64(1)}})
+	created, err := l.As(t, Hans).Resource(CloudDatabases).Namespace(ns).Create(t.Context(), o, metav1.CreateOptions{})
 	require.NoError(t, err)
 	if created.GetAnnotations()["kausality.io/trace"] == "" {
 		t.Errorf("Database %s was created without a trace", name)
 	}
 }
 
-// policiesOf a database, and whether they are a mask.
-func policiesOf(t *testing.T, ns, name string) (policies string, masked bool) {
+// PoliciesOf a database, and whether they are a mask.
+func (l *Site) PoliciesOf(t *testing.T, ns, name string) (policies string, masked bool) {
 	t.Helper()
-	o, err := the.admin.Resource(cloudDatabases).Namespace(ns).Get(t.Context(), name, metav1.GetOptions{})
+	o, err := l.Admin.Resource(CloudDatabases).Namespace(ns).Get(t.Context(), name, metav1.GetOptions{})
 	require.NoError(t, err)
 	list, _, err := unstructured.NestedStringSlice(o.Object, "spec", "managementPolicies")
 	require.NoError(t, err)
@@ -71,11 +71,11 @@ func policiesOf(t *testing.T, ns, name string) (policies string, masked bool) {
 	return strings.Join(list, ","), masked
 }
 
-// masked waits until a database was created in the cloud and its gate is closed.
-func masked(t *testing.T, ns, name string) {
+// Masked waits until a database was created in the cloud and its gate is closed.
+func (l *Site) Masked(t *testing.T, ns, name string) {
 	t.Helper()
 	wait.For(t, "the gate of "+name+" to close", wait.Patience, func(context.Context) error {
-		if p, masked := policiesOf(t, ns, name); !masked || p != "Observe" {
+		if p, masked := l.PoliciesOf(t, ns, name); !masked || p != "Observe" {
 			return fmt.Errorf("managementPolicies are %s, masked %v", p, masked)
 		}
 		return nil

@@ -1,12 +1,15 @@
-package operations
+package documented
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +17,10 @@ import (
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
+	"github.com/kausality-io/function-kausality/test/operations/site"
 )
+
+const kubectlPage = "docs/kubectl.md"
 
 // typed is what a command of the documentation does here.
 type typed struct {
@@ -44,11 +50,11 @@ type exemption struct {
 
 // Reasons for commands that are not run here. Those that name a target, a test or a flag are checked to name one that exists, too.
 var (
-	byHarness = exemption{"the installation of all tests here is made by it, from the page", "test/operations/chart_test.go", "args, err := l.documented(chart)"}
+	byHarness = exemption{"the installation of all tests here is made by it, from the page", "test/operations/site/chart.go", "args, err := l.documented(chart)"}
 	byInstall = exemption{"docs/install.md begins with it, and names the image as well", "docs/install.md", "helm install kausality package/helm/kausality " +
 		"--namespace kausality-system --create-namespace --set image.repository=REPOSITORY"}
-	byUninstall = exemption{"TestUninstall runs it, and ends the installation", "test/operations/uninstall_test.go",
-		`l.run(t.Context(), "uninstall", "kausality")`}
+	byUninstall = exemption{"TestUninstall runs it, and ends the installation", "test/operations/site/uninstall.go",
+		`l.RunHelm(t.Context(), "uninstall", "kausality")`}
 	noKubelet = exemption{"there is no kubelet, and so no log of the Job", "package/helm/kausality/templates/ungate.yaml",
 		"kind: Job metadata: name: kausality-ungate"}
 	noPods = exemption{"there is no kubelet; TestNotifyTest runs the command of the Pod", "package/helm/kausality/templates/tests.yaml",
@@ -106,13 +112,14 @@ var pages = []followed{
 			with: []string{"make ", "make --no-print-directory -C ROOT BIN=$PWD/bin HELM=$(command -v helm) ", "webhook-url=…",
 				"webhook-url=https://127.0.0.1:9443", "ca-file=…", "ca-file=WORKDIR/ca.crt", "resources=…", "resources=configmaps"},
 			prints: "kind: MutatingWebhookConfiguration"},
-		{command: "kubectl delete mutatingwebhookconfiguration kausality", with: []string{"delete ", "delete --dry-run=server "}, prints: "(server dry run)"},
-		{command: "kubectl apply -f policy.yaml", prints: "kausality.kausality.io/databases created", after: func(t *testing.T) { awaitPolicy(t, "databases") }},
+		{command: "kubectl delete mutatingwebhookconfiguration kausality", with: []string{"delete ", "delete --dry-run=server "}, prints: "(server dry run)",
+			before: configured, after: notConfigured},
+		{command: "kubectl apply -f policy.yaml", prints: "kausality.kausality.io/databases created", after: func(t *testing.T) { the.AwaitPolicy(t, "databases") }},
 		{command: "kubectl get kausalities", prints: "databases"},
 		{command: "kubectl get drifts -A"},
 		{command: "kubectl get drifts -A"},
 		{command: "kubectl annotate namespace team-a kausality.io/mode=enforce",
-			before: func(t *testing.T) { namespace(t, "team-a"); namespace(t, "team-b") }, prints: "namespace/team-a annotated"},
+			before: func(t *testing.T) { the.Namespace(t, "team-a"); the.Namespace(t, "team-b") }, prints: "namespace/team-a annotated"},
 		{command: "kubectl apply -f policy.yaml", prints: "kausality.kausality.io/databases configured"},
 		{command: "kubectl wait --for=condition=WebhookConfigured kausality/databases", prints: "condition met", after: lenientElsewhere},
 		{command: "kubectl get kausalities", prints: "OUTAGE"},
@@ -168,7 +175,7 @@ var pages = []followed{
 		{command: "go test -C test ./conformance -run 'TestScenarios/approvals/OnceIsOnce$' -v", not: onPlane("conformance")},
 		{command: "go test -C test ./gate -run TestRandom -args -random.seed=3", not: onPlane("gate")},
 		{command: "go test -C test ./webhook -run TestFreezeWithLaggingWatch", not: onPlane("webhook")},
-		{command: "go test -C test ./operations -run TestDocumentedCommands", not: onPlane("operations")},
+		{command: "go test -C test ./operations/documented -run TestDocumentedCommands", not: onPlane("operations")},
 		{command: "go test -C test ./e2e -run TestSteady", not: onPlane("e2e")},
 		{command: "make test PKG=./test/adversary", not: takes("test")},
 		{command: "make random SEEDS=100", not: takes("random")},
@@ -183,12 +190,12 @@ var pages = []followed{
 		{command: `kubectl patch kausality NAME --type=merge -p '{"spec":{"suspend":false}}'`, with: []string{"NAME", "databases"}, prints: "patched"},
 		{command: `kubectl patch kausality NAME --type=merge -p '{"spec":{"mode":"log","overrides":[]}}'`, with: []string{"NAME", "databases"}, prints: "patched"},
 		{command: "kubectl -n kausality-system scale deployment kausality-controller --replicas=0", prints: "scaled",
-			after: func(*testing.T) { the.controller.Stop() }},
+			after: func(*testing.T) { the.Controller.Stop() }},
 		{command: "kubectl delete mutatingwebhookconfiguration kausality", prints: "deleted"},
 		{command: "kubectl -n kausality-system scale deployment kausality-controller --replicas=2", prints: "scaled", after: func(t *testing.T) {
-			require.NoError(t, the.controller.Restart())
-			require.NoError(t, the.controller.Await(t.Context()))
-			wait.For(t, "the configuration to be created again", wait.Patience, func(ctx context.Context) error { _, err := entries(ctx); return err })
+			require.NoError(t, the.Controller.Restart())
+			require.NoError(t, the.Controller.Await(t.Context()))
+			wait.For(t, "the configuration to be created again", wait.Patience, func(ctx context.Context) error { _, err := the.Entries(ctx); return err })
 		}},
 		{command: "kubectl get drifts -A"},
 		{command: "helm uninstall kausality --namespace kausality-system", not: byUninstall},
@@ -199,7 +206,7 @@ var pages = []followed{
 			prints: `clusterrole.rbac.authorization.k8s.io "kausality-controller-base" deleted`},
 		{command: "kubectl -n kausality-system logs job/kausality-ungate", not: noKubelet},
 		{command: "kubectl annotate mutatingwebhookconfiguration kausality kausality.io/removal-", before: removal, prints: "annotated",
-			after: func(t *testing.T) { awaitPolicy(t, "databases") }},
+			after: func(t *testing.T) { the.AwaitPolicy(t, "databases") }},
 		{command: "kubectl kausality ungate --all", prints: "0 masked"},
 		{command: "kubectl get kausalities", prints: "ANSWERING"},
 		{command: "kubectl -n kausality-system get pods", prints: "kausality-webhook-"},
@@ -321,14 +328,9 @@ var pages = []followed{
 	}},
 }
 
-const (
-	learnedGroup = "example.org"
-	kubectlPage  = "docs/kubectl.md"
-)
-
 var (
-	xdatabases = schema.GroupVersionResource{Group: learnedGroup, Version: "v1", Resource: "xdatabases"}
-	buckets    = schema.GroupVersionResource{Group: learnedGroup, Version: "v1", Resource: "buckets"}
+	xdatabases = schema.GroupVersionResource{Group: site.LearnedGroup, Version: "v1", Resource: "xdatabases"}
+	buckets    = schema.GroupVersionResource{Group: site.LearnedGroup, Version: "v1", Resource: "buckets"}
 )
 
 // neverEnds is a policy with a phase that never ends.
@@ -339,10 +341,31 @@ func neverEnds(t *testing.T, d *shell) {
 	require.NoError(t, os.WriteFile(filepath.Join(d.dir, "xdatabases.yaml"), []byte(text), 0o600))
 }
 
+// configured: the API server is, for another policy.
+func configured(t *testing.T) {
+	spec := map[string]any{"resources": []any{map[string]any{"apiGroups": []any{"shop.example.org"}, "resources": []any{"*"}}}}
+	_, err := the.Admin.Resource(site.Kausality).Create(t.Context(), site.Object("kausality.io/v1alpha1", "Kausality", "", "configured", spec),
+		metav1.CreateOptions{})
+	require.NoError(t, err)
+	the.AwaitPolicy(t, "configured")
+}
+
+// notConfigured any more.
+func notConfigured(t *testing.T) {
+	require.NoError(t, the.Admin.Resource(site.Kausality).Delete(t.Context(), "configured", site.Forget))
+	wait.For(t, "the configuration to be deleted", wait.Patience, func(ctx context.Context) error {
+		_, err := the.Admin.Resource(site.Hooks).Get(ctx, "kausality", metav1.GetOptions{})
+		if kerrors.IsNotFound(err) {
+			return nil
+		}
+		return errors.Join(errors.New("there is one"), err)
+	})
+}
+
 // lenientElsewhere: what the page has in policy.yaml at last is in force.
 func lenientElsewhere(t *testing.T) {
-	awaitPolicy(t, "databases")
-	e, err := entry(t.Context(), "databases-2.admission.kausality.io")
+	the.AwaitPolicy(t, "databases")
+	e, err := the.Entry(t.Context(), "databases-2.admission.kausality.io")
 	require.NoError(t, err)
 	if e["failurePolicy"] != "Ignore" {
 		t.Errorf("outside of the enforced Namespaces the failure policy is %v", e["failurePolicy"])
@@ -352,9 +375,9 @@ func lenientElsewhere(t *testing.T) {
 // removal was begun, and did not end.
 func removal(t *testing.T) {
 	t.Helper()
-	require.NoError(t, merge(t, the.admin, hooks, "", "kausality", annotate("kausality.io/removal", "2026-01-05T09:30:00Z")))
+	require.NoError(t, site.Merge(t, the.Admin, site.Hooks, "", "kausality", site.Annotate("kausality.io/removal", "2026-01-05T09:30:00Z")))
 	wait.For(t, "the policy to report it", wait.Patience, func(ctx context.Context) error {
-		k, err := the.admin.Resource(kausality).Get(ctx, "databases", metav1.GetOptions{})
+		k, err := the.Admin.Resource(site.Kausality).Get(ctx, "databases", metav1.GetOptions{})
 		if err == nil && !strings.Contains(fmt.Sprint(k.Object["status"]), "BeingRemoved") {
 			err = fmt.Errorf("its status is %v", k.Object["status"])
 		}
@@ -365,13 +388,15 @@ func removal(t *testing.T) {
 // team of one XDatabase, in addition to orders, which hans freezes.
 func team(t *testing.T) {
 	t.Helper()
-	c := as(t, hans).Resource(xdatabases).Namespace("default")
-	_, err := c.Create(t.Context(), object("example.org/v1", "XDatabase", "default", "blue", map[string]any{"size": int64(1)}), metav1.CreateOptions{})
+	c := the.As(t, site.Hans).Resource(xdatabases).Namespace("default")
+	_, err := c.Create(t.Context(), site.Object("example.org/v1", "XDatabase", "default", "blue", map[string]any{"size": int64(1)}), metav1.CreateOptions{})
 	require.NoError(t, err)
 	for _, name := range []string{"blue", "orders"} {
-		require.NoError(t, merge(t, as(t, hans), xdatabases, "default", name, map[string]any{"metadata": map[string]any{"labels": map[string]any{"team": "shop"}}}))
+		require.NoError(t, site.Merge(t, the.As(t, site.Hans), xdatabases, "default", name,
+			map[string]any{"metadata": map[string]any{"labels": map[string]any{"team": "shop"}}}))
 	}
-	require.NoError(t, merge(t, as(t, hans), xdatabases, "default", "orders", annotate("kausality.io/freeze", `{"user":"hans","message":"incident"}`)))
+	require.NoError(t, site.Merge(t, the.As(t, site.Hans), xdatabases, "default", "orders", site.Annotate("kausality.io/freeze",
+		`{"user":"hans","message":"incident"}`)))
 }
 
 // xdatabase of a kind that the policy of the pages covers.
@@ -379,8 +404,8 @@ func xdatabase(t *testing.T) {
 	t.Helper()
 	defined(t, "XDatabase", "example.org", "v1")
 	wait.For(t, "an XDatabase", wait.Patience, func(ctx context.Context) error {
-		_, err := as(t, hans).Resource(xdatabases).Namespace("default").Create(ctx,
-			object("example.org/v1", "XDatabase", "default", "orders", map[string]any{"size": int64(1)}), metav1.CreateOptions{})
+		_, err := the.As(t, site.Hans).Resource(xdatabases).Namespace("default").Create(ctx,
+			site.Object("example.org/v1", "XDatabase", "default", "orders", map[string]any{"size": int64(1)}), metav1.CreateOptions{})
 		return err
 	})
 }

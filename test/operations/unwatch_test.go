@@ -17,6 +17,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
+	"github.com/kausality-io/function-kausality/test/operations/site"
 )
 
 const shopGroup = "shop.example.org"
@@ -25,12 +26,12 @@ const shopGroup = "shop.example.org"
 // the watches that were opened, each once, and the requests that were refused.
 func watchRequests(t *testing.T, group string, since time.Time) (watches, refused []string) {
 	t.Helper()
-	requests(t, func(e request) {
+	the.Requests(t, func(e site.Request) {
 		path, _, _ := strings.Cut(e.RequestURI, "?")
-		if !strings.HasPrefix(path, "/apis/"+group+"/") || e.RequestReceivedTimestamp.Before(since) || !e.looks() {
+		if !strings.HasPrefix(path, "/apis/"+group+"/") || e.RequestReceivedTimestamp.Before(since) || !e.Looks() {
 			return
 		}
-		component := strings.TrimPrefix(e.User.Username, "system:serviceaccount:"+home+":kausality-")
+		component := strings.TrimPrefix(e.User.Username, "system:serviceaccount:"+site.Home+":kausality-")
 		what := component + " " + path[strings.LastIndex(path, "/")+1:]
 		switch {
 		case e.ResponseStatus.Code == 403:
@@ -59,7 +60,7 @@ func without(t *testing.T, group string) {
 	t.Helper()
 	for _, role := range []string{"kausality-gate-policies", "kausality-controller-policies", "kausality-webhook-policies"} {
 		wait.For(t, "the access of "+role+" to go", wait.Patience, func(ctx context.Context) error {
-			o, err := the.admin.Resource(roles).Get(ctx, role, metav1.GetOptions{})
+			o, err := the.Admin.Resource(site.Roles).Get(ctx, role, metav1.GetOptions{})
 			if kerrors.IsNotFound(err) {
 				return nil
 			}
@@ -80,28 +81,28 @@ func TestUnwatch(t *testing.T) {
 		leave  func(t *testing.T)
 	}{
 		"LastPolicy": {reason: "with the last policy the configuration goes, too", leave: func(t *testing.T) {
-			require.NoError(t, the.admin.Resource(kausality).Delete(t.Context(), "shop", forget))
+			require.NoError(t, the.Admin.Resource(site.Kausality).Delete(t.Context(), "shop", site.Forget))
 		}},
 		"OtherStays": {reason: "another group is guarded still", leave: func(t *testing.T) {
-			require.NoError(t, merge(t, the.admin, kausality, "", "shop", elsewhere))
+			require.NoError(t, site.Merge(t, the.Admin, site.Kausality, "", "shop", elsewhere))
 		}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			ns, since := namespace(t, "unwatch-"+strings.ToLower(name)), time.Now()
-			policy(t, "shop", map[string]any{"mode": "enforce"})
-			guarded(t, ns)
-			owner, err := app(t, ns, "owner")
+			ns, since := the.Namespace(t, "unwatch-"+strings.ToLower(name)), time.Now()
+			the.Policy(t, "shop", map[string]any{"mode": "enforce"})
+			the.Guarded(t, ns)
+			owner, err := the.App(t, ns, "owner")
 			require.NoError(t, err)
-			played(t, ns, "orders", owner)
-			closedGate(t, ns, "orders")
+			the.Played(t, ns, "orders", owner)
+			the.ClosedGate(t, ns, "orders")
 			drifts(t, ns, owner)
 			awaitDriftPhase(t, ns, v1alpha1.DriftDetected, "")
 			all := []string{"gate apps", "gate databases", "webhook apps", "webhook databases"}
-			the.line.cut()
+			the.Line.Cut()
 			watched(t, shopGroup, since, all...)
 			tc.leave(t)
-			restoredTo(t, ns, "orders", "*")
+			the.RestoredTo(t, ns, "orders", "*")
 			without(t, shopGroup)
 			awaitDriftPhase(t, ns, v1alpha1.DriftResolved, "its kind is no longer guarded")
 			quiet(t, tc.reason)
@@ -113,21 +114,21 @@ func TestUnwatch(t *testing.T) {
 // is refused.
 func drifts(t *testing.T, ns string, owner *unstructured.Unstructured) {
 	t.Helper()
-	controller := as(t, "system:serviceaccount:apps:controller")
-	child := object("shop.example.org/v1", "App", ns, "child", map[string]any{"size": int64(1)})
+	controller := the.As(t, "system:serviceaccount:apps:controller")
+	child := site.Object("shop.example.org/v1", "App", ns, "child", map[string]any{"size": int64(1)})
 	yes := true
 	child.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(),
 		UID: owner.GetUID(), Controller: &yes}})
-	_, err := controller.Resource(apps).Namespace(ns).Create(t.Context(), child, metav1.CreateOptions{})
+	_, err := controller.Resource(site.Apps).Namespace(ns).Create(t.Context(), child, metav1.CreateOptions{})
 	require.NoError(t, err)
 	body := fmt.Appendf(nil, `{"status":{"observedGeneration":%d,"conditions":[{"type":"Ready","status":"True","reason":"Any","lastTransitionTime":%q}]}}`,
 		owner.GetGeneration(), time.Now().UTC().Format(time.RFC3339))
-	_, err = controller.Resource(apps).Namespace(ns).Patch(t.Context(), owner.GetName(), types.MergePatchType, body, metav1.PatchOptions{}, "status")
+	_, err = controller.Resource(site.Apps).Namespace(ns).Patch(t.Context(), owner.GetName(), types.MergePatchType, body, metav1.PatchOptions{}, "status")
 	require.NoError(t, err)
 	size := int64(1)
 	wait.For(t, "the controller to be refused", wait.Patience, func(context.Context) error {
 		size++
-		if err := merge(t, controller, apps, ns, "child", map[string]any{"spec": map[string]any{"size": size}}); !kerrors.IsForbidden(err) &&
+		if err := site.Merge(t, controller, site.Apps, ns, "child", map[string]any{"spec": map[string]any{"size": size}}); !kerrors.IsForbidden(err) &&
 			!kerrors.IsInvalid(err) {
 			return fmt.Errorf("the answer is %v", err) //nolint:errorlint // nil is an answer, too
 		}
@@ -140,7 +141,7 @@ func drifts(t *testing.T, ns string, owner *unstructured.Unstructured) {
 func awaitDriftPhase(t *testing.T, ns string, phase v1alpha1.DriftPhase, why string) {
 	t.Helper()
 	wait.For(t, "the Drift to be "+string(phase), wait.Patience, func(ctx context.Context) error {
-		list, err := the.admin.Resource(driftResource).List(ctx, metav1.ListOptions{})
+		list, err := the.Admin.Resource(site.Drifts).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
@@ -166,11 +167,14 @@ func quiet(t *testing.T, reason string) {
 	for range 3 { // after the first time, each process has heard of what the leader has done
 		cut := time.Now()
 		cuts = append(cuts, cut)
-		the.line.cut()
-		wait.For(t, "each component to watch policies again", wait.Patience, func(context.Context) error {
-			open, _ := watchRequests(t, v1alpha1.GroupVersion.Group, cut)
-			if !slices.Contains(open, "gate kausalities") || !slices.Contains(open, "webhook kausalities") {
-				return fmt.Errorf("watched are %v", open)
+		the.Line.Cut()
+		wait.For(t, "each component to watch again what is guarded", wait.Patience, func(context.Context) error {
+			policies, _ := watchRequests(t, v1alpha1.GroupVersion.Group, cut)
+			configurations, _ := watchRequests(t, site.Hooks.Group, cut)
+			for _, component := range []string{"gate", "webhook"} {
+				if !slices.Contains(policies, component+" kausalities") || !slices.Contains(configurations, component+" "+site.Hooks.Resource) {
+					return fmt.Errorf("watched are %v and %v", policies, configurations)
+				}
 			}
 			return nil
 		})

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
+	"github.com/kausality-io/function-kausality/test/operations/site"
 )
 
 // elsewhere makes a policy guard another group than the shop's.
@@ -23,10 +24,10 @@ var shop = map[string]any{"spec": map[string]any{"resources": []any{map[string]a
 // once or when the components' access to it is gone, while children are created
 // whose parents must be read; no request is refused meanwhile.
 func TestUnguardAndGuardAgain(t *testing.T) {
-	ns := namespace(t, "guarded-again")
-	policy(t, "shop", map[string]any{"mode": "enforce"})
-	guarded(t, ns)
-	owner, err := app(t, ns, "owner")
+	ns := the.Namespace(t, "guarded-again")
+	the.Policy(t, "shop", map[string]any{"mode": "enforce"})
+	the.Guarded(t, ns)
+	owner, err := the.App(t, ns, "owner")
 	require.NoError(t, err)
 	yes := true
 	refs := []metav1.OwnerReference{{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(), Controller: &yes}}
@@ -35,9 +36,9 @@ func TestUnguardAndGuardAgain(t *testing.T) {
 	var calls, traced atomic.Int64
 	failed := make(chan error, 1)
 	go func() {
-		c := as(t, hans).Resource(apps).Namespace(ns)
+		c := the.As(t, site.Hans).Resource(site.Apps).Namespace(ns)
 		for ; ; calls.Add(1) {
-			o := object("shop.example.org/v1", "App", ns, fmt.Sprintf("child-%d", calls.Load()), map[string]any{"size": int64(1)})
+			o := site.Object("shop.example.org/v1", "App", ns, fmt.Sprintf("child-%d", calls.Load()), map[string]any{"size": int64(1)})
 			o.SetOwnerReferences(refs)
 			made, err := c.Create(ctx, o, metav1.CreateOptions{})
 			switch {
@@ -53,13 +54,13 @@ func TestUnguardAndGuardAgain(t *testing.T) {
 		}
 	}()
 	for turn := range 6 {
-		require.NoError(t, merge(t, the.admin, kausality, "", "shop", elsewhere))
-		awaitPolicy(t, "shop")
+		require.NoError(t, site.Merge(t, the.Admin, site.Kausality, "", "shop", elsewhere))
+		the.AwaitPolicy(t, "shop")
 		if turn%2 == 1 {
 			without(t, shopGroup)
 		}
-		require.NoError(t, merge(t, the.admin, kausality, "", "shop", shop))
-		awaitPolicy(t, "shop")
+		require.NoError(t, site.Merge(t, the.Admin, site.Kausality, "", "shop", shop))
+		the.AwaitPolicy(t, "shop")
 		seen := traced.Load()
 		wait.For(t, "children to be traced again", wait.Patience, func(context.Context) error {
 			if traced.Load() < seen+20 {

@@ -1,4 +1,4 @@
-package operations
+package changes
 
 import (
 	"context"
@@ -22,6 +22,8 @@ import (
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
+	"github.com/kausality-io/function-kausality/test/operations/site"
+	"github.com/kausality-io/function-kausality/test/rights"
 )
 
 var (
@@ -43,13 +45,13 @@ type stock struct {
 
 func newStock(t *testing.T, ns string, n int) *stock {
 	t.Helper()
-	s := &stock{t: t, ns: ns, crew: as(t, crew)}
+	s := &stock{t: t, ns: ns, crew: the.As(t, crew)}
 	yes := true
 	for i := range n {
 		name := fmt.Sprintf("app-%02d", i)
-		p, err := app(t, ns, name)
+		p, err := the.App(t, ns, name)
 		require.NoError(t, err)
-		child := object("shop.example.org/v1", "App", ns, name+"-child", map[string]any{"size": int64(1)})
+		child := site.Object("shop.example.org/v1", "App", ns, name+"-child", map[string]any{"size": int64(1)})
 		child.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: p.GetAPIVersion(), Kind: p.GetKind(), Name: name, UID: p.GetUID(), Controller: &yes}})
 		_, err = s.of(s.crew).Create(t.Context(), child, metav1.CreateOptions{})
 		require.NoError(t, err)
@@ -69,7 +71,7 @@ func newStock(t *testing.T, ns string, n int) *stock {
 }
 
 func (s *stock) of(c dynamic.Interface) dynamic.ResourceInterface {
-	return c.Resource(apps).Namespace(s.ns)
+	return c.Resource(site.Apps).Namespace(s.ns)
 }
 
 // ready is what the controller reports of a parent.
@@ -128,7 +130,7 @@ func (s *stock) run() {
 
 // rollout as it is.
 func (s *stock) rollout(name string) (*v1alpha1.Rollout, error) {
-	u, err := the.admin.Resource(rollouts).Namespace(s.ns).Get(s.t.Context(), name, metav1.GetOptions{})
+	u, err := the.Admin.Resource(rollouts).Namespace(s.ns).Get(s.t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +154,7 @@ func (s *stock) until(name, what string, is func(*v1alpha1.Rollout) bool) (out *
 func (s *stock) causes() (out []v1alpha1.HopCause) {
 	s.t.Helper()
 	wait.For(s.t, "all changes to wait", wait.Patience, func(ctx context.Context) error {
-		list, err := the.admin.Resource(driftResource).Namespace(s.ns).List(ctx, metav1.ListOptions{})
+		list, err := the.Admin.Resource(site.Drifts).Namespace(s.ns).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
@@ -172,9 +174,10 @@ func (s *stock) causes() (out []v1alpha1.HopCause) {
 // Rollout is of one cause (KR-14-51), its plan is approved (KR-14-52) by the votes that a rule requires (KR-14-55), and passes in waves (KR-14-53)
 // while they are healthy (KR-14-54), each difference once (KR-14-56). No other user writes how far it is (KR-14-57).
 func TestRollout(t *testing.T) {
-	ns := namespace(t, "waves")
-	policy(t, "shop", map[string]any{"mode": "enforce"})
-	guarded(t, ns)
+	the.Own(t)
+	ns := the.Namespace(t, "waves")
+	the.Policy(t, "shop", map[string]any{"mode": "enforce"})
+	the.Guarded(t, ns)
 	s := newStock(t, ns, 8)
 	for _, name := range s.names {
 		if err := s.want(t.Context(), name); err == nil {
@@ -182,24 +185,24 @@ func TestRollout(t *testing.T) {
 		}
 	}
 	rules := v1alpha1.GroupVersion.WithResource(v1alpha1.ResourceApprovalRules)
-	_, err := the.admin.Resource(rules).Create(t.Context(), object("kausality.io/v1alpha1", "ApprovalRule", "", "waves",
+	_, err := the.Admin.Resource(rules).Create(t.Context(), site.Object("kausality.io/v1alpha1", "ApprovalRule", "", "waves",
 		map[string]any{"match": map[string]any{"namespaces": []any{"waves"}}, "require": []any{map[string]any{"count": int64(2)}}}), metav1.CreateOptions{})
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = the.admin.Resource(rules).Delete(context.Background(), "waves", forget) })
+	t.Cleanup(func() { _ = the.Admin.Resource(rules).Delete(context.Background(), "waves", site.Forget) })
 	cause := s.cause()
 	spec := map[string]any{"cause": cause, "advance": map[string]any{"after": "15s"},
 		"waves": []any{map[string]any{"count": int64(1)}, map[string]any{"percent": int64(50)}, map[string]any{"percent": int64(100)}}}
 	wait.For(t, "the webhook of Rollouts to be called", wait.Patience, func(ctx context.Context) error {
-		bad := object("kausality.io/v1alpha1", "Rollout", ns, "bad", map[string]any{"cause": cause,
+		bad := site.Object("kausality.io/v1alpha1", "Rollout", ns, "bad", map[string]any{"cause": cause,
 			"waves": []any{map[string]any{"percent": int64(50)}, map[string]any{"percent": int64(10)}}})
-		_, err = as(t, hans).Resource(rollouts).Namespace(ns).Create(ctx, bad, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err = the.As(t, site.Hans).Resource(rollouts).Namespace(ns).Create(ctx, bad, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if !kerrors.IsInvalid(err) {
 			return fmt.Errorf("want a refusal, got %w", err)
 		}
 		return nil
 	})
 	s.empty(cause)
-	_, err = as(t, hans).Resource(rollouts).Namespace(ns).Create(t.Context(), object("kausality.io/v1alpha1", "Rollout", ns, "larger", spec),
+	_, err = the.As(t, site.Hans).Resource(rollouts).Namespace(ns).Create(t.Context(), site.Object("kausality.io/v1alpha1", "Rollout", ns, "larger", spec),
 		metav1.CreateOptions{})
 	require.NoError(t, err)
 	o := s.until("larger", "planned", func(o *v1alpha1.Rollout) bool {
@@ -209,12 +212,12 @@ func TestRollout(t *testing.T) {
 
 	s.forge(o)
 	s.run()
-	vote := annotate(v1alpha1.AnnotationKeyApprovePrefix+o.Status.Plan.ID, "once")
-	require.NoError(t, merge(t, as(t, "anna@example.com"), rollouts, ns, "larger", vote))
+	vote := site.Annotate(v1alpha1.AnnotationKeyApprovePrefix+o.Status.Plan.ID, "once")
+	require.NoError(t, site.Merge(t, the.As(t, "anna@example.com"), rollouts, ns, "larger", vote))
 	s.until("larger", "approved by anna", func(o *v1alpha1.Rollout) bool { return len(o.Status.Votes) == 1 })
 	require.Empty(t, s.changed(), "one vote of two is enough")
 	wait.Often(t, "the vote of bob", wait.Patience, func() error {
-		if err := merge(t, as(t, "bob@example.com"), rollouts, ns, "larger", vote); err != nil {
+		if err := site.Merge(t, the.As(t, "bob@example.com"), rollouts, ns, "larger", vote); err != nil {
 			return err
 		}
 		if o, err := s.rollout("larger"); err != nil || o.Status.Lacks != "" {
@@ -227,7 +230,7 @@ func TestRollout(t *testing.T) {
 	require.Equal(t, []string{"app-00"}, s.changed())
 	// The second wave begins, and the processes die as it does.
 	s.until("larger", "in its second wave", func(o *v1alpha1.Rollout) bool { return o.Status.Wave == 2 })
-	for _, p := range the.webhooks {
+	for _, p := range the.Webhooks {
 		p.Kill()
 		require.NoError(t, p.Restart())
 		require.NoError(t, p.Await(t.Context()))
@@ -238,20 +241,21 @@ func TestRollout(t *testing.T) {
 	require.Equal(t, []v1alpha1.RolloutObjectReason{{Object: "App waves/app-02", Reason: o.Status.Unhealthy[0].Reason}}, o.Status.Unhealthy)
 	require.Equal(t, s.names[:4], s.changed())
 
-	require.NoError(t, merge(t, as(t, hans), rollouts, ns, "larger", map[string]any{"spec": map[string]any{"proceed": int64(3)}}))
+	require.NoError(t, site.Merge(t, the.As(t, site.Hans), rollouts, ns, "larger", map[string]any{"spec": map[string]any{"proceed": int64(3)}}))
 	s.until("larger", "completed", func(o *v1alpha1.Rollout) bool { return o.Status.Phase == v1alpha1.RolloutCompleted })
 	require.Equal(t, s.names, s.changed())
 	for _, name := range s.names {
 		s.approvedOnce(name, o.Status.Plan.ID)
 	}
 	s.announced("larger", "WaveBegan", "RolloutStopped", "RolloutCompleted")
+	rights.Show(t, the.AuditLog())
 }
 
 // announced as events of a Rollout (KR-14-58).
 func (s *stock) announced(name string, reasons ...string) {
 	s.t.Helper()
 	wait.For(s.t, "the events of the Rollout", wait.Patience, func(ctx context.Context) error {
-		list, err := the.admin.Resource(schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"}).Namespace(s.ns).
+		list, err := the.Admin.Resource(schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"}).Namespace(s.ns).
 			List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -274,20 +278,21 @@ func (s *stock) announced(name string, reasons ...string) {
 // empty plans are made again as soon as a change waits that they are of, not only when they have become old.
 func (s *stock) empty(cause map[string]any) {
 	s.t.Helper()
-	of := as(s.t, hans).Resource(rollouts).Namespace(s.ns)
-	_, err := of.Create(s.t.Context(), object("kausality.io/v1alpha1", "Rollout", s.ns, "late", map[string]any{"cause": cause,
+	of := the.As(s.t, site.Hans).Resource(rollouts).Namespace(s.ns)
+	_, err := of.Create(s.t.Context(), site.Object("kausality.io/v1alpha1", "Rollout", s.ns, "late", map[string]any{"cause": cause,
 		"selector": map[string]any{"labels": map[string]any{"matchLabels": map[string]any{"late": "true"}}},
 		"waves":    []any{map[string]any{"percent": int64(100)}}}), metav1.CreateOptions{})
 	require.NoError(s.t, err)
 	none := s.until("late", "without changes", func(o *v1alpha1.Rollout) bool { return o.Status.Plan != nil && o.Status.Plan.Objects == 0 })
 	require.Equal(s.t, "nothing waits for this cause", none.Status.Message)
-	require.NoError(s.t, merge(s.t, as(s.t, hans), apps, s.ns, s.names[0], map[string]any{"metadata": map[string]any{"labels": map[string]any{"late": "true"}}}))
+	require.NoError(s.t, site.Merge(s.t, the.As(s.t, site.Hans), site.Apps, s.ns, s.names[0],
+		map[string]any{"metadata": map[string]any{"labels": map[string]any{"late": "true"}}}))
 	labelled := time.Now()
 	planned := s.until("late", "planned", func(o *v1alpha1.Rollout) bool { return o.Status.Plan.Objects == 1 })
 	require.Less(s.t, planned.Status.Plan.MadeAt.Sub(labelled), 20*time.Second)
 	require.NoError(s.t, of.Delete(s.t.Context(), "late", metav1.DeleteOptions{}))
 	wait.For(s.t, "its batches to go", wait.Patience, func(ctx context.Context) error {
-		list, err := the.admin.Resource(rolloutBatches).Namespace(s.ns).List(ctx, metav1.ListOptions{})
+		list, err := the.Admin.Resource(rolloutBatches).Namespace(s.ns).List(ctx, metav1.ListOptions{})
 		if err == nil && len(list.Items) != 0 {
 			err = fmt.Errorf("there are %d", len(list.Items))
 		}
@@ -297,10 +302,11 @@ func (s *stock) empty(cause map[string]any) {
 
 // TestClusterRollout: it is of all Namespaces, and another spec needs votes again (KR-14-51, KR-14-52).
 func TestClusterRollout(t *testing.T) {
-	policy(t, "shop", map[string]any{"mode": "enforce"})
+	the.Own(t)
+	the.Policy(t, "shop", map[string]any{"mode": "enforce"})
 	var all []*stock
 	for _, ns := range []string{"here", "there"} {
-		guarded(t, namespace(t, ns))
+		the.Guarded(t, the.Namespace(t, ns))
 		s := newStock(t, ns, 2)
 		for _, name := range s.names {
 			if err := s.want(t.Context(), name); err == nil {
@@ -313,15 +319,16 @@ func TestClusterRollout(t *testing.T) {
 	all[1].cause()
 	of := v1alpha1.GroupVersion.WithResource(v1alpha1.ResourceClusterRollouts)
 	wait.For(t, "the webhook of Rollouts to be called", wait.Patience, func(ctx context.Context) error {
-		_, err := as(t, hans).Resource(of).Create(ctx, object("kausality.io/v1alpha1", "ClusterRollout", "", "everywhere", spec), metav1.CreateOptions{})
+		_, err := the.As(t, site.Hans).Resource(of).Create(ctx, site.Object("kausality.io/v1alpha1", "ClusterRollout", "", "everywhere", spec),
+			metav1.CreateOptions{})
 		return err
 	})
-	t.Cleanup(func() { _ = the.admin.Resource(of).Delete(context.Background(), "everywhere", forget) })
+	t.Cleanup(func() { _ = the.Admin.Resource(of).Delete(context.Background(), "everywhere", site.Forget) })
 	until := func(what string, is func(*v1alpha1.ClusterRollout) bool) *v1alpha1.ClusterRollout {
 		t.Helper()
 		o := &v1alpha1.ClusterRollout{}
 		wait.Often(t, "the ClusterRollout to be "+what, wait.Patience, func() error {
-			u, err := the.admin.Resource(of).Get(t.Context(), "everywhere", metav1.GetOptions{})
+			u, err := the.Admin.Resource(of).Get(t.Context(), "everywhere", metav1.GetOptions{})
 			if err != nil {
 				return err
 			}
@@ -334,25 +341,29 @@ func TestClusterRollout(t *testing.T) {
 		return o
 	}
 	first := until("planned", func(o *v1alpha1.ClusterRollout) bool { return o.Status.Plan != nil && o.Status.Plan.Objects == 4 })
-	require.NoError(t, merge(t, as(t, hans), of, "", "everywhere", map[string]any{"spec": map[string]any{"advance": map[string]any{"after": "20s"}}}))
+	require.NoError(t, site.Merge(t, the.As(t, site.Hans), of, "", "everywhere",
+		map[string]any{"spec": map[string]any{"advance": map[string]any{"after": "20s"}}}))
 	second := until("planned again", func(o *v1alpha1.ClusterRollout) bool { return o.Status.Plan.ID != first.Status.Plan.ID })
-	require.NoError(t, merge(t, as(t, "anna@example.com"), of, "", "everywhere", annotate(v1alpha1.AnnotationKeyApprovePrefix+first.Status.Plan.ID, "once")))
+	require.NoError(t, site.Merge(t, the.As(t, "anna@example.com"), of, "", "everywhere", site.Annotate(v1alpha1.AnnotationKeyApprovePrefix+first.Status.Plan.ID,
+		"once")))
 	for _, s := range all {
 		require.Empty(t, s.changed(), "a vote for an earlier plan lets changes pass")
 		s.run()
 	}
-	require.NoError(t, merge(t, as(t, "anna@example.com"), of, "", "everywhere", annotate(v1alpha1.AnnotationKeyApprovePrefix+second.Status.Plan.ID, "once")))
+	require.NoError(t, site.Merge(t, the.As(t, "anna@example.com"), of, "", "everywhere",
+		site.Annotate(v1alpha1.AnnotationKeyApprovePrefix+second.Status.Plan.ID, "once")))
 	until("completed", func(o *v1alpha1.ClusterRollout) bool { return o.Status.Phase == v1alpha1.RolloutCompleted })
 	for _, s := range all {
 		require.Equal(t, s.names, s.changed())
 	}
 	wait.For(t, "the batches of the earlier plan to go", wait.Patience, func(ctx context.Context) error {
-		list, err := the.admin.Resource(rolloutBatches).Namespace(home).List(ctx, metav1.ListOptions{})
+		list, err := the.Admin.Resource(rolloutBatches).Namespace(site.Home).List(ctx, metav1.ListOptions{})
 		if err == nil && len(list.Items) != 1 {
 			err = fmt.Errorf("there are %d", len(list.Items))
 		}
 		return err
 	})
+	rights.Show(t, the.AuditLog())
 }
 
 // cause of the changes that wait, as a Rollout has it.
@@ -369,7 +380,7 @@ func (s *stock) cause() map[string]any {
 // forge what only Kausality writes.
 func (s *stock) forge(o *v1alpha1.Rollout) {
 	s.t.Helper()
-	mallory := as(s.t, "mallory@example.com")
+	mallory := the.As(s.t, "mallory@example.com")
 	of := mallory.Resource(rollouts).Namespace(s.ns)
 	_, err := of.Patch(s.t.Context(), o.Name, types.MergePatchType, []byte(`{"status":{"lacks":"","wave":3}}`), metav1.PatchOptions{}, "status")
 	require.True(s.t, kerrors.IsForbidden(err), "a forged status: %v", err)
@@ -377,7 +388,7 @@ func (s *stock) forge(o *v1alpha1.Rollout) {
 		Generation: 1, By: []v1alpha1.Vote{{User: "anna@example.com"}}}
 	raw, err := json.Marshal([]v1alpha1.Claim{claims})
 	require.NoError(s.t, err)
-	require.NoError(s.t, merge(s.t, mallory, rollouts, s.ns, o.Name, annotate(v1alpha1.AnnotationKeyClaims, string(raw))))
+	require.NoError(s.t, site.Merge(s.t, mallory, rollouts, s.ns, o.Name, site.Annotate(v1alpha1.AnnotationKeyClaims, string(raw))))
 	now, err := s.rollout(o.Name)
 	require.NoError(s.t, err)
 	require.Empty(s.t, now.Annotations[v1alpha1.AnnotationKeyClaims], "forged claims are stored")
@@ -401,6 +412,7 @@ func (s *stock) approvedOnce(name, plan string) {
 		if err := json.Unmarshal([]byte(o.GetAnnotations()[v1alpha1.AnnotationKeyClaims]), &claims); err != nil {
 			return err
 		}
+		claims = slices.DeleteFunc(claims, func(c v1alpha1.Claim) bool { return c.State == v1alpha1.ClaimSeal })
 		if len(claims) != 1 || claims[0].State != v1alpha1.ClaimUsed || claims[0].Reason != "Rollout "+s.ns+"/larger, plan "+plan {
 			return fmt.Errorf("its claims are %+v", claims)
 		}

@@ -1,4 +1,4 @@
-package operations
+package changes
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
+	"github.com/kausality-io/function-kausality/test/operations/site"
 )
 
 // everything that a policy can guard.
@@ -82,12 +83,12 @@ func criticals() map[string]critical {
 			object: named("more", map[string]any{"kind": "FlowSchema", "spec": map[string]any{"priorityLevelConfiguration": map[string]any{"name": "exempt"}}})},
 		"OwnRole": {user: admin, group: "rbac.authorization.k8s.io", version: "v1", resource: "clusterroles",
 			object: named("kausality-more", map[string]any{"kind": "ClusterRole", "rules": []any{}})},
-		"OwnSecret": {user: admin, version: "v1", resource: "secrets", namespace: home, object: named("more", map[string]any{"kind": "Secret"})},
+		"OwnSecret": {user: admin, version: "v1", resource: "secrets", namespace: site.Home, object: named("more", map[string]any{"kind": "Secret"})},
 		"Event": {user: kubelet, group: "events.k8s.io", version: "v1", resource: "events", namespace: "default",
 			object: named("more", map[string]any{"kind": "Event", "eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "example.org/k",
 				"reportingInstance": "k", "action": "a", "reason": "r", "type": "Normal", "regarding": map[string]any{"namespace": "default"}})},
 	}
-	for _, ns := range []string{"kube-system", "kube-public", "kube-node-lease", home} {
+	for _, ns := range []string{"kube-system", "kube-public", "kube-node-lease", site.Home} {
 		out["PodIn-"+ns] = critical{user: daemons, version: "v1", resource: "pods", namespace: ns,
 			object: named("critical", map[string]any{"kind": "Pod", "spec": containers()}), status: `{"status":{"phase":"Running"}}`}
 		out["DeploymentIn-"+ns] = critical{user: admin, group: "apps", version: "v1", resource: "deployments", namespace: ns, object: workload("critical")}
@@ -129,13 +130,14 @@ func (c critical) play(ctx context.Context) error {
 // TestNothingCriticalIsStopped: with all that a policy can guard guarded in mode enforce, and no webhook that answers, nothing
 // that the cluster or Kausality itself needs is refused or delayed (KR-13-55).
 func TestNothingCriticalIsStopped(t *testing.T) {
-	ns := namespace(t, "uncritical")
-	policy(t, "everything", map[string]any{"mode": "enforce", "resources": everything})
-	for _, p := range the.webhooks {
+	the.Own(t)
+	ns := the.Namespace(t, "uncritical")
+	the.Policy(t, "everything", map[string]any{"mode": "enforce", "resources": everything})
+	for _, p := range the.Webhooks {
 		p.Stop()
 	}
 	t.Cleanup(func() {
-		for _, p := range the.webhooks {
+		for _, p := range the.Webhooks {
 			require.NoError(t, p.Restart())
 			require.NoError(t, p.Await(context.Background()))
 		}
@@ -157,16 +159,16 @@ func TestNothingCriticalIsStopped(t *testing.T) {
 	}
 	t.Run("OwnObjects", func(t *testing.T) {
 		for _, name := range []string{"kausality-webhook-policies", "kausality-gate-policies"} {
-			require.NoError(t, the.admin.Resource(roles).Delete(t.Context(), name, forget))
+			require.NoError(t, the.Admin.Resource(site.Roles).Delete(t.Context(), name, site.Forget))
 			wait.For(t, name+" to be written again", wait.Patience, func(ctx context.Context) error {
-				_, err := the.admin.Resource(roles).Get(ctx, name, metav1.GetOptions{})
+				_, err := the.Admin.Resource(site.Roles).Get(ctx, name, metav1.GetOptions{})
 				return err
 			})
 		}
-		require.NoError(t, merge(t, the.admin, definition, "", "drifts.kausality.io", annotate("example.org/note", "x")), "an upgrade of the CRDs")
-		require.NoError(t, merge(t, the.admin, namespaces, "", home, annotate("example.org/note", "x")))
-		require.NoError(t, merge(t, the.admin, deployments, home, "kausality-webhook", annotate("example.org/note", "x")))
-		require.NoError(t, the.admin.Resource(hooks).Delete(t.Context(), "kausality", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}))
-		require.NoError(t, the.admin.Resource(kausality).Delete(t.Context(), "everything", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}))
+		require.NoError(t, site.Merge(t, the.Admin, site.Definition, "", "drifts.kausality.io", site.Annotate("example.org/note", "x")), "an upgrade of the CRDs")
+		require.NoError(t, site.Merge(t, the.Admin, site.Namespaces, "", site.Home, site.Annotate("example.org/note", "x")))
+		require.NoError(t, site.Merge(t, the.Admin, site.Deployments, site.Home, "kausality-webhook", site.Annotate("example.org/note", "x")))
+		require.NoError(t, the.Admin.Resource(site.Hooks).Delete(t.Context(), "kausality", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}))
+		require.NoError(t, the.Admin.Resource(site.Kausality).Delete(t.Context(), "everything", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}))
 	})
 }

@@ -1,4 +1,4 @@
-package operations
+package changes
 
 import (
 	"bytes"
@@ -19,6 +19,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
+	"github.com/kausality-io/function-kausality/test/operations/site"
 )
 
 // system is an external system with a gate of its own kind, whose controller the
@@ -67,26 +68,26 @@ var systems = map[string]system{
 
 // installSystems installs their CRDs: Argo CD's own, and the fields of
 // tofu-controller's that are used here.
-func (l *environment) installSystems(t *testing.T) {
+func installSystems(t *testing.T) {
 	t.Helper()
 	all, err := parts.ArgoCD.CRDs(t.Context())
 	require.NoError(t, err)
 	for _, doc := range bytes.Split(all, []byte("\n---\n")) {
 		if bytes.Contains(doc, []byte("  name: applications.argoproj.io\n")) {
-			require.NoError(t, l.Apply(t.Context(), doc))
+			require.NoError(t, the.Apply(t.Context(), doc))
 		}
 	}
-	own, err := os.ReadFile(filepath.Join(l.root, "test", "webhook", "external", "testdata", "terraforms.yaml"))
+	own, err := os.ReadFile(filepath.Join(the.Root, "test", "webhook", "external", "testdata", "terraforms.yaml"))
 	require.NoError(t, err)
-	require.NoError(t, l.Apply(t.Context(), own))
+	require.NoError(t, the.Apply(t.Context(), own))
 }
 
 // held objects of all systems, of hans, called as their system.
 func held(t *testing.T, ns string) {
 	t.Helper()
 	for name, s := range systems {
-		c := as(t, hans).Resource(s.resource).Namespace(ns)
-		o, err := c.Create(t.Context(), object(s.resource.GroupVersion().String(), s.kind, ns, strings.ToLower(name), s.spec), metav1.CreateOptions{})
+		c := the.As(t, site.Hans).Resource(s.resource).Namespace(ns)
+		o, err := c.Create(t.Context(), site.Object(s.resource.GroupVersion().String(), s.kind, ns, strings.ToLower(name), s.spec), metav1.CreateOptions{})
 		require.NoError(t, err)
 		o.Object["status"] = s.status(o)
 		if len(s.subresource) > 0 {
@@ -108,7 +109,7 @@ func held(t *testing.T, ns string) {
 // stored value of the field by which an object is held, and whether its author's is
 // remembered.
 func (s system) stored(ctx context.Context, ns, name string) (value any, remembered bool, err error) {
-	o, err := the.admin.Resource(s.resource).Namespace(ns).Get(ctx, name, metav1.GetOptions{})
+	o, err := the.Admin.Resource(s.resource).Namespace(ns).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil, false, err
 	}
@@ -137,32 +138,33 @@ func allRestored(ctx context.Context, ns string) error {
 // gate is down, their managed resources and objects of external systems are
 // restored before the gate's access to them goes.
 func TestRestoreBeforeAccessGoes(t *testing.T) {
-	the.installSystems(t)
-	ns := namespace(t, "systems")
+	the.Own(t)
+	installSystems(t)
+	ns := the.Namespace(t, "systems")
 	of := func(groups ...any) map[string]any {
 		return map[string]any{"mode": "enforce", "resources": []any{map[string]any{"apiGroups": groups, "resources": []any{"*"}}}}
 	}
-	policy(t, "shop", of("shop.example.org", "argoproj.io", "infra.contrib.fluxcd.io"))
-	guarded(t, ns)
+	the.Policy(t, "shop", of("shop.example.org", "argoproj.io", "infra.contrib.fluxcd.io"))
+	the.Guarded(t, ns)
 	held(t, ns)
-	played(t, ns, "kept", nil)
-	closedGate(t, ns, "kept")
+	the.Played(t, ns, "kept", nil)
+	the.ClosedGate(t, ns, "kept")
 	granted := func(ctx context.Context) (bool, error) {
-		o, err := the.admin.Resource(roles).Get(ctx, "kausality-gate-policies", metav1.GetOptions{})
+		o, err := the.Admin.Resource(site.Roles).Get(ctx, "kausality-gate-policies", metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}
 		return strings.Contains(fmt.Sprint(o.Object["rules"]), "argoproj.io"), nil
 	}
-	the.gate.Stop() // it would be faster than the policy controller
-	require.NoError(t, merge(t, the.admin, kausality, "", "shop", map[string]any{"spec": of("elsewhere.example.org")}))
-	awaitPolicy(t, "shop")
+	the.Gate.Stop() // it would be faster than the policy controller
+	require.NoError(t, site.Merge(t, the.Admin, site.Kausality, "", "shop", map[string]any{"spec": of("elsewhere.example.org")}))
+	the.AwaitPolicy(t, "shop")
 	if has, err := granted(t.Context()); err != nil || !has {
 		t.Errorf("the gate has access to what it holds: %v, error %v", has, err)
 	}
-	require.NoError(t, the.gate.Restart())
-	require.NoError(t, the.gate.Await(t.Context()))
-	restoredTo(t, ns, "kept", "*")
+	require.NoError(t, the.Gate.Restart())
+	require.NoError(t, the.Gate.Await(t.Context()))
+	the.RestoredTo(t, ns, "kept", "*")
 	wait.For(t, "everything to be restored", wait.Patience, func(ctx context.Context) error { return allRestored(ctx, ns) })
 	wait.For(t, "the gate's access to go", wait.Patience, func(ctx context.Context) error {
 		has, err := granted(ctx)

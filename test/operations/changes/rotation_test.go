@@ -1,4 +1,4 @@
-package operations
+package changes
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/certs"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
+	"github.com/kausality-io/function-kausality/test/operations/site"
 )
 
 var years = flag.Float64("rotation.years", 0,
@@ -44,12 +45,12 @@ func (r *rotated) counts() (bundles, serving int) {
 
 // look at what the API server trusts and the replicas serve.
 func (r *rotated) look(ctx context.Context) error {
-	e, err := entry(ctx, "shop.admission.kausality.io")
+	e, err := the.Entry(ctx, "shop.admission.kausality.io")
 	if err != nil {
 		return err
 	}
 	bundle, _, _ := unstructured.NestedString(e, "clientConfig", "caBundle")
-	s, err := the.admin.Resource(secrets).Namespace(home).Get(ctx, "kausality-webhook-tls", metav1.GetOptions{})
+	s, err := the.Admin.Resource(site.Secrets).Namespace(site.Home).Get(ctx, "kausality-webhook-tls", metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -104,25 +105,25 @@ func rotations(t *testing.T, during time.Duration) (bundles, serving int) {
 }
 
 // lifetimes of what the controller makes from now on, for the length of a test.
-func (l *environment) lifetimes(t *testing.T, serving, authority time.Duration) {
+func lifetimes(t *testing.T, serving, authority time.Duration) {
 	t.Helper()
 	set := func(serving, authority string) error {
 		ctx := context.WithoutCancel(t.Context())
-		if _, err := l.run(ctx, "upgrade", "kausality", l.release, "--reuse-values",
+		if _, err := the.RunHelm(ctx, "upgrade", "kausality", the.Release, "--reuse-values",
 			"--set", "certificates.certificateLifetime="+serving, "--set", "certificates.authorityLifetime="+authority); err != nil {
 			return err
 		}
-		l.controller.Stop()
-		next, err := l.start(ctx, "controller", 1)
+		the.Controller.Stop()
+		next, err := the.StartComponent(ctx, "controller", 1)
 		if err != nil {
 			return err
 		}
-		l.controller = next
+		the.Controller = next
 		return next.Await(ctx)
 	}
 	require.NoError(t, set(fmt.Sprintf("%.0fs", serving.Seconds()), fmt.Sprintf("%.0fs", authority.Seconds())))
 	t.Cleanup(func() {
-		if err := set(quickServing, quickAuthority); err != nil {
+		if err := set(site.QuickServing, site.QuickAuthority); err != nil {
 			t.Error(err)
 		}
 	})
@@ -131,7 +132,8 @@ func (l *environment) lifetimes(t *testing.T, serving, authority time.Duration) 
 // TestRotationAndRestarts: certificates and authorities are renewed and replicas
 // restarted in turn, under load, and no call fails (KR-12-06).
 func TestRotationAndRestarts(t *testing.T) {
-	ns := namespace(t, "load")
+	the.Own(t)
+	ns := the.Namespace(t, "load")
 	wantBundles, wantServing, within := 4, 4, 3*time.Minute
 	if *years > 0 {
 		during := time.Duration(*years * 365.25 * 24 * float64(time.Hour))
@@ -140,15 +142,15 @@ func TestRotationAndRestarts(t *testing.T) {
 			t.Fatalf("the lifetimes are not in the proportions of the defaults, 1 to %f", want)
 		}
 		within = 2*time.Minute + 2*time.Duration(during.Hours()/certs.DefaultServingLife.Hours()*float64(yearsServing))
-		the.lifetimes(t, yearsServing, yearsAuthority)
+		lifetimes(t, yearsServing, yearsAuthority)
 	}
-	policy(t, "shop", map[string]any{"mode": "enforce"})
-	guarded(t, ns)
+	the.Policy(t, "shop", map[string]any{"mode": "enforce"})
+	the.Guarded(t, ns)
 	seen := watchRotation(t)
 	l, start := startLoad(t, ns), time.Now()
 	bundles, serving, restarts := 0, 0, 0
 	for l.failed.Load() == 0 && time.Since(start) < within && (bundles < wantBundles || serving < wantServing || restarts < 6) {
-		p := the.webhooks[restarts%2]
+		p := the.Webhooks[restarts%2]
 		p.Signal(syscall.SIGTERM)
 		wait.Receive(t, "the replica to end", 20*time.Second, p.Done())
 		require.NoError(t, p.Restart())

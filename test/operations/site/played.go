@@ -1,4 +1,4 @@
-package operations
+package site
 
 import (
 	"context"
@@ -18,24 +18,24 @@ import (
 
 // A managed resource whose provider the test plays: it writes its status.
 
-// played database of hans, below an app or on its own, that is ready at once.
-func played(t *testing.T, ns, name string, parent *unstructured.Unstructured) {
+// Played database of hans, below an app or on its own, that is ready at once.
+func (l *Site) Played(t *testing.T, ns, name string, parent *unstructured.Unstructured) {
 	t.Helper()
-	o := object("shop.example.org/v1", "Database", ns, name, map[string]any{"managementPolicies": []any{"*"}, "forProvider": map[string]any{"size": int64(1)}})
+	o := Object("shop.example.org/v1", "Database", ns, name, map[string]any{"managementPolicies": []any{"*"}, "forProvider": map[string]any{"size": int64(1)}})
 	if parent != nil {
 		yes := true
 		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: parent.GetAPIVersion(), Kind: parent.GetKind(), Name: parent.GetName(),
 			UID: parent.GetUID(), Controller: &yes}})
 	}
-	_, err := as(t, hans).Resource(databases).Namespace(ns).Create(t.Context(), o, metav1.CreateOptions{})
+	_, err := l.As(t, Hans).Resource(Databases).Namespace(ns).Create(t.Context(), o, metav1.CreateOptions{})
 	require.NoError(t, err)
-	observes(t, ns, name, 1)
+	l.Observes(t, ns, name, 1)
 }
 
-// observes a size, as its provider.
-func observes(t *testing.T, ns, name string, size int64) {
+// Observes a size, as its provider.
+func (l *Site) Observes(t *testing.T, ns, name string, size int64) {
 	t.Helper()
-	c := as(t, "system:serviceaccount:shop:provider").Resource(databases).Namespace(ns)
+	c := l.As(t, "system:serviceaccount:shop:provider").Resource(Databases).Namespace(ns)
 	wait.For(t, "the provider to write its status", wait.Patience, func(ctx context.Context) error {
 		o, err := c.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
@@ -51,9 +51,9 @@ func observes(t *testing.T, ns, name string, size int64) {
 	})
 }
 
-// gateOf a played database, its managementPolicies, and whether they are a mask.
-func gateOf(ctx context.Context, ns, name string) (g v1alpha1.Gate, policies string, masked bool, err error) {
-	o, err := the.admin.Resource(databases).Namespace(ns).Get(ctx, name, metav1.GetOptions{})
+// GateOf a played database, its managementPolicies, and whether they are a mask.
+func (l *Site) GateOf(ctx context.Context, ns, name string) (g v1alpha1.Gate, policies string, masked bool, err error) {
+	o, err := l.Admin.Resource(Databases).Namespace(ns).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return g, "", false, err
 	}
@@ -65,11 +65,11 @@ func gateOf(ctx context.Context, ns, name string) (g v1alpha1.Gate, policies str
 	return g, strings.Join(list, ","), masked, err
 }
 
-// closedGate of a played database.
-func closedGate(t *testing.T, ns, name string) {
+// ClosedGate of a played database.
+func (l *Site) ClosedGate(t *testing.T, ns, name string) {
 	t.Helper()
 	wait.For(t, "the gate of "+name+" to close", wait.Patience, func(ctx context.Context) error {
-		g, p, masked, err := gateOf(ctx, ns, name)
+		g, p, masked, err := l.GateOf(ctx, ns, name)
 		if err == nil && (!masked || p != "Observe" || g.State != v1alpha1.GateClosed) {
 			err = fmt.Errorf("managementPolicies are %s, masked %v, the gate is %s", p, masked, g.State)
 		}
@@ -77,11 +77,11 @@ func closedGate(t *testing.T, ns, name string) {
 	})
 }
 
-// restoredTo what its author wrote, without a gate.
-func restoredTo(t *testing.T, ns, name, want string) {
+// RestoredTo what its author wrote, without a gate.
+func (l *Site) RestoredTo(t *testing.T, ns, name, want string) {
 	t.Helper()
 	wait.For(t, "the author's value of "+name+" to be restored", wait.Patience, func(ctx context.Context) error {
-		g, p, masked, err := gateOf(ctx, ns, name)
+		g, p, masked, err := l.GateOf(ctx, ns, name)
 		if err == nil && (masked || p != want || g.State != "") {
 			err = fmt.Errorf("managementPolicies are %s, masked %v, the gate is %s", p, masked, g.State)
 		}

@@ -1,0 +1,69 @@
+package site
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kausality-io/function-kausality/test/rights"
+)
+
+// forgiven reads of a resource after a change of roles, which the API server and the component learn of one after the other: it repeats what is
+// refused, at growing intervals. What the component may never read is never forgiven.
+const forgiven = 3
+
+// Thief is the user agent of requests with a token that was stolen from a component.
+const Thief = "thief"
+
+// Request of one of our components.
+type Request struct{ rights.Request }
+
+// what is requested, and by which component.
+func (e Request) what() string {
+	path, _, _ := strings.Cut(e.RequestURI, "?")
+	return e.User.Username + " " + e.Verb + " " + path
+}
+
+// Looks reports whether the request changes nothing.
+func (e Request) Looks() bool { return slices.Contains([]string{"get", "list", "watch"}, e.Verb) }
+
+// Requests calls f for each request of our components so far.
+func (l *Site) Requests(t *testing.T, f func(Request)) {
+	t.Helper()
+	rights.Requests(t, l.AuditLog(), rights.Prefix, `"userAgent":"`+Thief+`"`, func(e rights.Request) { f(Request{e}) })
+}
+
+// period of time; one that has not ended where to is zero.
+type period struct{ from, to time.Time }
+
+func (p period) has(at time.Time) bool {
+	return !p.from.IsZero() && at.After(p.from) && (p.to.IsZero() || at.Before(p.to))
+}
+
+// NothingRefused fails the test where a request of a component was refused so far: each has the access that it needs. An API server
+// that has just started does not know the roles yet, and refuses all users; and while nothing is installed there are none.
+func (l *Site) NothingRefused(t *testing.T) {
+	t.Helper()
+	n := 0
+	granted, refused := map[string]bool{}, map[string]int{} // requests at any time, and since roles were last written
+	l.Requests(t, func(e Request) { granted[e.what()] = granted[e.what()] || e.ResponseStatus.Code < 400 })
+	l.Requests(t, func(e Request) {
+		n++
+		if !e.Looks() && strings.Contains(e.RequestURI, "/clusterroles/") {
+			clear(refused)
+		}
+		at := e.RequestReceivedTimestamp
+		without := func(p period) bool { return p.has(at) }
+		if e.ResponseStatus.Code != 403 || (period{l.Restarted, l.Authorized}).has(at) || slices.ContainsFunc(l.absent, without) {
+			return
+		}
+		what := e.what()
+		if refused[what]++; !e.Looks() || !granted[what] || refused[what] > forgiven {
+			t.Errorf("%s cannot %s %s: %s", e.User.Username, e.Verb, e.RequestURI, e.ResponseStatus.Message)
+		}
+	})
+	if n < 100 {
+		t.Errorf("only %d requests of ours were checked", n)
+	}
+}
