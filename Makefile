@@ -26,8 +26,8 @@ UNIT_MODULES := . test/image test/provider
 PHASES       ?= lint generate-check unit parts package integration
 CHECK_PHASES  = lint generate-check unit check-planes
 
-# Campaigns of make test-more; each takes less than an hour.
-CAMPAIGNS    ?= more-planes race fuzz apiserver years equal pairs waves random adversary faults model gate-bench rollout-bench page-bench soak
+# Campaigns of make test-more; each but the last takes less than an hour.
+CAMPAIGNS    ?= more-planes race fuzz apiserver years equal pairs waves random adversary faults model gate-bench rollout-bench page-bench soak steady
 
 # Packages that need a control plane. How many of them run at a time is up to the machine: each waits
 # most of its time. test/packages.tsv has what each takes and starts.
@@ -337,6 +337,20 @@ apiserver: $(SUMMARY) $(GOTESTSUM) ## The admission plugin in kube-apiserver und
 	@for c in $(PLUGIN_CONFIGURATIONS); do \
 		$(CAMPAIGN) --packages ./conformance -- -count 1 -timeout 1h -args -conformance.plugin -conformance.configuration=$$c || exit 1; \
 	done
+
+# What make test runs, as often as ROUNDS, beside BUSY processes that never wait. A test that fails at first fails the campaign.
+ROUNDS ?= 3
+BUSY   ?= 4
+STEADY ?= unit integration
+.PHONY: steady
+steady: $(SUMMARY) ## All tests three times, each in another order, beside four busy processes (three hours at most); ROUNDS=3 BUSY=4
+	@mkdir -p $(OUT) && rm -f $(OUT)/steady.tsv; busy=; trap 'kill $$busy 2>/dev/null' EXIT INT TERM; \
+	for i in $$(seq $(BUSY)); do (while :; do :; done) & busy="$$busy $$!"; done; \
+	for round in $$(seq $(ROUNDS)); do \
+		echo "steady: round $$round of $(ROUNDS), beside $(BUSY) busy processes"; \
+		timeout -k 1m 1h $(SUMMARY) phases --make "$(MAKE)" --flaky $(OUT)/steady.tsv $(STEADY) || exit 1; \
+	done; \
+	if [ -s $(OUT)/steady.tsv ]; then echo "steady: failed at first:"; cat $(OUT)/steady.tsv; exit 1; fi
 
 .PHONY: years
 years: $(SUMMARY) $(GOTESTSUM) ## Rotate certificates as often as five years do, under load (6 minutes); YEARS=5
