@@ -168,9 +168,12 @@ race: $(SUMMARY) $(GOTESTSUM) ## Run the unit tests under the race detector, whi
 
 integration check-planes more-planes one: export KAUSALITY_PREBUILT = 1
 integration check-planes more-planes one: export KAUSALITY_BINARY = $(BIN)/from-image/kausality
+# Where tests have failed, the logs of their control planes are here for a day.
+integration check-planes more-planes one: export KAUSALITY_LOGS = $(OUT)/logs
 
 .PHONY: integration
 integration: $(SUMMARY) $(GOTESTSUM) parts from-image ## Test against real control planes: all of the following and more; PLANES=./gate AT_A_TIME=3
+	@mkdir -p $(OUT)/logs && find $(OUT)/logs -mindepth 1 -maxdepth 1 -mtime +0 -exec rm -rf {} +
 	@$(SUMMARY) test --gotestsum $(GOTESTSUM) -C test --each --at-a-time $(AT_A_TIME) --record $(RECORD) --packages "$(PLANES)" -- $(PLANE_FLAGS)
 
 .PHONY: check-planes

@@ -4,7 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync/atomic"
 )
+
+// failed: the tests have failed, and the logs of control planes may show why.
+var failed atomic.Bool
 
 // Main boots what the tests of a package share, runs them, and stops it. It returns
 // the code to exit with, for TestMain:
@@ -28,5 +32,8 @@ func Main(tests interface{ Run() int }, boot func(context.Context) (stop func(),
 		return 1
 	}
 
-	return tests.Run()
+	code := tests.Run()
+	failed.Store(code != 0)
+
+	return code
 }

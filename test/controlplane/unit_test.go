@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestEventually(t *testing.T) {
@@ -231,3 +234,43 @@ func TestLogTail(t *testing.T) {
 		t.Error("only what follows the offset counts")
 	}
 }
+
+// TestLogsOfFailedTests: logs of a temporary directory are kept where tests have failed and something is to have them, and no other time.
+func TestLogsOfFailedTests(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		code   int
+		unset  bool
+		want   int
+	}{
+		"Failed":   {reason: "they may show why", code: 1, want: 1},
+		"Passed":   {reason: "nothing is to be explained", code: 0},
+		"Unwanted": {reason: "nothing is to have them", code: 1, unset: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			to := filepath.Join(t.TempDir(), "logs")
+			if t.Setenv(logsVariable, to); tc.unset {
+				t.Setenv(logsVariable, "")
+			}
+			defer failed.Store(failed.Load())
+			var d *workDir
+			require.Equal(t, tc.code, Main(tests(tc.code), func(context.Context) (func(), error) {
+				var err error
+				if d, err = openWorkDir(""); err != nil {
+					return nil, err
+				}
+				return func() { assert.NoError(t, d.close()) }, os.WriteFile(filepath.Join(d.path, dirLogs, "gate.log"), []byte("why"), 0o600)
+			}))
+			assert.NoDirExists(t, d.path)
+			kept, err := filepath.Glob(filepath.Join(to, "*", "gate.log"))
+			require.NoError(t, err)
+			assert.Len(t, kept, tc.want, tc.reason)
+		})
+	}
+}
+
+// tests that end with a code.
+type tests int
+
+func (t tests) Run() int { return int(t) }

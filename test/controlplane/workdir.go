@@ -137,17 +137,37 @@ func End(ctx context.Context, dir string) error {
 	})
 }
 
+// logsVariable is the environment variable with the directory to which logs are copied where tests have failed.
+const logsVariable = "KAUSALITY_LOGS"
+
+// copyLogs where tests have failed, for those who want to know why.
+func (d *workDir) copyLogs() error {
+	to := os.Getenv(logsVariable)
+	if to == "" || !d.temp || !failed.Load() {
+		return nil
+	}
+
+	name := filepath.Base(os.Args[0]) + "-" + filepath.Base(d.path)
+	if err := os.CopyFS(filepath.Join(to, name), os.DirFS(filepath.Join(d.path, dirLogs))); err != nil {
+		return fmt.Errorf("cannot keep the logs of a control plane: %w", err)
+	}
+
+	return nil
+}
+
 // close unlocks the directory, and removes it if it is a temporary one.
 func (d *workDir) close() error {
 	_ = d.lock.Close()
+
+	err := d.copyLogs()
 
 	switch {
 	case !d.temp:
 		return nil
 	case d.keepLogs:
-		return d.remove(workDirMarker, dirEtcd, dirPKI, dirKubeconfigs, dirCrossplane)
+		return errors.Join(err, d.remove(workDirMarker, dirEtcd, dirPKI, dirKubeconfigs, dirCrossplane))
 	default:
-		return d.remove(".")
+		return errors.Join(err, d.remove("."))
 	}
 }
 
