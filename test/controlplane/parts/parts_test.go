@@ -10,7 +10,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/kausality-io/function-kausality/internal/await"
 )
 
 // TestMain keeps the tests out of the user's cache of programs, but lets them use Go's.
@@ -312,26 +317,21 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestProgress: a build of some time is shown as it begins and ends, a quick one is not.
 func TestProgress(t *testing.T) {
-	out := make(chan string, 9)
-	p := startProgress(writerFn(func(s string) { out <- s }), "thing v1", time.Minute)
+	synctest.Test(t, func(t *testing.T) {
+		var out []string
+		show := writerFn(func(s string) { out = append(out, s) })
 
-	if got, want := <-out, "building thing v1 (about 1m0s with a cold cache)\n"; got != want {
-		t.Errorf("want %q, got %q", want, got)
-	}
+		p := startProgress(show, "thing v1", time.Minute)
+		await.Sleep(quiet + time.Second/10)
+		p.done()
 
-	p.done()
+		p = startProgress(show, "thing v1", 0)
+		p.done()
 
-	if got, want := <-out, "built thing v1 in 1s\n"; got != want {
-		t.Errorf("want %q, got %q", want, got)
-	}
-
-	p = startProgress(writerFn(func(s string) { out <- s }), "thing v1", 0)
-	p.done()
-
-	if len(out) > 0 {
-		t.Errorf("a quick build: want no line, got %q", <-out)
-	}
+		assert.Equal(t, []string{"building thing v1 (about 1m0s with a cold cache)\n", "built thing v1 in 1.1s\n"}, out)
+	})
 }
 
 func TestTail(t *testing.T) {
