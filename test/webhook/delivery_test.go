@@ -32,7 +32,7 @@ func TestDelivery(t *testing.T) {
 	receiver := startBackend(t, "receiver")
 	receiver.Kill()
 	old := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "kausality.io/v1alpha1", "kind": "DriftReceiver", "metadata": map[string]any{"name": "old"},
+		"apiVersion": "kausality.io/v1alpha1", "kind": "DriftReceiver", "metadata": map[string]any{"name": ofWebhook + "old"},
 		"spec": map[string]any{"component": v1alpha1.ManagerWebhook, "receiver": "old.example.org/00000000"},
 	}}
 	_, err := the.as(t, hans).Resource(driftReceivers).Create(t.Context(), old, metav1.CreateOptions{})
@@ -193,7 +193,11 @@ func (s *fixture) awaitFailed(url string, ids ...string) {
 	})
 }
 
-// awaitReceiver until the only DriftReceiver, since those that are configured no more are deleted, has a reason; its status is returned.
+// ofWebhook DriftReceivers are named; other tests leave those of other components.
+const ofWebhook = v1alpha1.ManagerWebhook + "-"
+
+// awaitReceiver until the only DriftReceiver of the webhook, since those that are configured no more are deleted, has a reason; its status is
+// returned.
 func (s *fixture) awaitReceiver(reason string) (status any) {
 	s.t.Helper()
 	wait.For(s.t, "the DriftReceiver to have reason "+reason, wait.Patience, func(ctx context.Context) error {
@@ -201,11 +205,12 @@ func (s *fixture) awaitReceiver(reason string) (status any) {
 		if err != nil {
 			return err
 		}
-		if len(list.Items) != 1 {
-			return fmt.Errorf("there are %d", len(list.Items))
+		all := slices.DeleteFunc(list.Items, func(o unstructured.Unstructured) bool { return !strings.HasPrefix(o.GetName(), ofWebhook) })
+		if len(all) != 1 {
+			return fmt.Errorf("there are %d", len(all))
 		}
-		status = list.Items[0].Object["status"]
-		conditions, _, _ := unstructured.NestedSlice(list.Items[0].Object, "status", "conditions")
+		status = all[0].Object["status"]
+		conditions, _, _ := unstructured.NestedSlice(all[0].Object, "status", "conditions")
 		for _, c := range conditions {
 			if m, ok := c.(map[string]any); ok && m["reason"] == reason {
 				return nil
@@ -216,7 +221,7 @@ func (s *fixture) awaitReceiver(reason string) (status any) {
 	return status
 }
 
-// receivedEvent of the DriftReceiver, which has no Namespace.
+// receivedEvent of the DriftReceiver of the webhook, which has no Namespace.
 func (s *fixture) receivedEvent(reason string) {
 	s.t.Helper()
 	wait.For(s.t, "an event "+reason, wait.Patience, func(ctx context.Context) error {
@@ -225,7 +230,9 @@ func (s *fixture) receivedEvent(reason string) {
 			return err
 		}
 		for _, e := range list.Items {
-			if kind, _, _ := unstructured.NestedString(e.Object, "regarding", "kind"); kind == "DriftReceiver" && e.Object["reason"] == reason {
+			kind, _, _ := unstructured.NestedString(e.Object, "regarding", "kind")
+			name, _, _ := unstructured.NestedString(e.Object, "regarding", "name")
+			if kind == "DriftReceiver" && strings.HasPrefix(name, ofWebhook) && e.Object["reason"] == reason {
 				return nil
 			}
 		}
