@@ -8,6 +8,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 )
 
@@ -31,12 +33,43 @@ func (s *Settler) StatusReviewed(req *admission.Request) {
 		}
 		return
 	}
+	o = s.caughtUp(req, ref, o)
 	if s.memory.StatusReviewed(req, o.State) {
 		s.queue.Add(o.State.Ref)
 	}
 	if o.State.GroupVersionKind != ref.GroupVersionKind {
 		s.queue.AddAfter(ref, otherVersion)
 	}
+}
+
+// caughtUp waits for the watch, which has an object as o, to show it as it is stored, where a user writes its status who is not known to do
+// so: a status that is stored before the watch shows what it was written over does not show by whom (KR-13-20). It returns what the watch
+// shows, which still is behind where that takes too long.
+func (s *Settler) caughtUp(req *admission.Request, ref parent.Ref, o *cluster.Object) *cluster.Object {
+	id, from := req.User.ID(), revision(req.OldObject.GetResourceVersion())
+	behind := func() bool { return revision(o.State.ResourceVersion) < from }
+	if !behind() || s.memory.WritesStatus(ref, id) || subject.ParseHashes(o.State.Annotations[v1alpha1.AnnotationKeyControllers]).Has(subject.HashOf(id)) {
+		return o
+	}
+	select {
+	case s.reading <- struct{}{}:
+	default:
+		return o
+	}
+	defer func() { <-s.reading }()
+	tick, end := time.NewTicker(lagInterval), time.After(reviewPatience)
+	defer tick.Stop()
+	for behind() {
+		select {
+		case <-end:
+			return o
+		case <-tick.C:
+		}
+		if now := s.seen(ref); now != nil {
+			o = now
+		}
+	}
+	return o
 }
 
 // Voted notes that a write of an object leaves votes, whose annotations are removed once the watch shows them (KR-14-02). The watch of a kind

@@ -43,6 +43,8 @@ const (
 	otherVersion = time.Second
 	// reviewPatience is for how long the first review of a kind's status waits for a read of the object.
 	reviewPatience = time.Second
+	// lagInterval is the time between two reads of a watch that is behind.
+	lagInterval = 10 * time.Millisecond
 )
 
 // states are the watched objects. cluster.States implements it.
