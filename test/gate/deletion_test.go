@@ -167,8 +167,8 @@ func TestDeleteThatWasNotStored(t *testing.T) {
 	}
 	s.annotate(databases, mr, v1alpha1.AnnotationKeyMode, nil)
 	wait.For(t, "the gate to open for Delete", 25*time.Second, func(context.Context) error {
-		if g := gateOf(s.mr(mr)); g.State != v1alpha1.GateOpen {
-			return fmt.Errorf("gate %+v", g)
+		if o := s.mr(mr); gateOf(o).State != v1alpha1.GateOpen {
+			return fmt.Errorf("generation %d, %v", o.GetGeneration(), o.GetAnnotations())
 		}
 		return nil
 	})
