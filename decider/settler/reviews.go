@@ -9,7 +9,6 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
-	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 )
 
@@ -48,7 +47,7 @@ func (s *Settler) StatusReviewed(req *admission.Request) {
 func (s *Settler) caughtUp(req *admission.Request, ref parent.Ref, o *cluster.Object) *cluster.Object {
 	id, from := req.User.ID(), revision(req.OldObject.GetResourceVersion())
 	behind := func() bool { return revision(o.State.ResourceVersion) < from }
-	if !behind() || s.memory.WritesStatus(ref, id) || subject.ParseHashes(o.State.Annotations[v1alpha1.AnnotationKeyControllers]).Has(subject.HashOf(id)) {
+	if !behind() || s.memory.WritesStatus(ref, id) || subject.ControllersOf(o.State.Annotations).Has(id) {
 		return o
 	}
 	select {

@@ -11,7 +11,6 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
-	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 )
 
@@ -28,7 +27,7 @@ func (l lagging) Cached(parent.Ref) *cluster.Object {
 		o = versionOf("6", "x")
 	}
 	if l.known != "" {
-		o.SetAnnotations(map[string]string{v1alpha1.AnnotationKeyControllers: subject.HashOf(subject.User{Name: l.known}.ID())})
+		o.SetAnnotations(subject.Controllers{}.With(subject.User{Name: l.known}.ID()).Missing(nil))
 	}
 	return &cluster.Object{State: parent.Sum(o, parent.RoleNone)}
 }
