@@ -117,10 +117,11 @@ func laterIntent(d *v1alpha1.Drift, p *parent.State) (generation int64, later bo
 const separatedFor = 10 * time.Minute
 
 // withdrawn reports whether Crossplane composed everything again, after it was
-// refused this. A write that passed without the difference shows nothing: Crossplane does not know of it.
+// refused this. A write that passed without the difference shows nothing: Crossplane does not know of it. Nor does
+// it show anything of what another user was refused, as of a deletion.
 func withdrawn(d *v1alpha1.Drift, p *parent.State, now time.Time) bool {
 	intent, later := laterIntent(d, p)
-	if p.Role != parent.RoleComposite || d.Status.LastSeen == nil || later && d.Status.Held != nil {
+	if p.Role != parent.RoleComposite || d.Status.LastSeen == nil || later && d.Status.Held != nil || byAnother(d, p) {
 		return false
 	}
 	c, _ := p.Condition("Synced")
@@ -131,6 +132,12 @@ func withdrawn(d *v1alpha1.Drift, p *parent.State, now time.Time) bool {
 		return SettledAt(p, intent, -1) && now.Sub(d.Status.LastSeen.Time) > separatedFor
 	}
 	return c.LastTransitionTime.After(d.Status.LastSeen.Time)
+}
+
+// byAnother reports whether a drift is of a user who is known not to be a controller of the parent.
+func byAnother(d *v1alpha1.Drift, p *parent.State) bool {
+	known, id := subject.ControllersOf(p.Annotations), subject.User{Name: d.Spec.User}.ID()
+	return known.Known() && !known.Has(id) && !known.HasHash(subject.HashOf(id))
 }
 
 // repeatedFor is how long what kro was refused is not seen before it counts as no longer wanted: kro repeats it every three seconds,

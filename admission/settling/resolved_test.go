@@ -100,6 +100,9 @@ status: {state: Active, conditions: [{type: Ready, status: "True", observedGener
 		"ClaimPending": {reason: "it is not known whether it was stored", op: "DELETE", p: xr(pending), child: mr, asked: true},
 		"Withdrawn": {reason: "Crossplane composed everything since", op: "UPDATE", p: xr(synced), child: mr,
 			want: "it is no longer attempted", asked: true},
+		"OtherDeleted": {reason: "which shows nothing of what others want", op: "DELETE", user: "hans", p: xr(synced), child: mr, asked: true},
+		"Unrecorded": {reason: "it is not known who Crossplane is", op: "DELETE", user: "hans", p: xr(synced, fx.Controllers()), child: mr,
+			want: "it is no longer attempted", asked: true},
 		"NeverCreated": {reason: "as above", op: "CREATE", p: xr(synced), want: "it is no longer attempted", asked: true},
 		"ApprovedFor": {reason: "Crossplane composed everything since it was", op: "UPDATE", p: xr(synced), child: approved,
 			want: "it was approved", asked: true},
@@ -127,7 +130,9 @@ status: {state: Active, conditions: [{type: Ready, status: "True", observedGener
 		t.Run(name, func(t *testing.T) {
 			asked := false
 			d := drift(tc.op)
-			d.Spec.User = cmp.Or(tc.user, kro.Name)
+			if d.Spec.User = cmp.Or(tc.user, fx.Crossplane.Name); tc.p != nil && tc.p.Role == parent.RoleInstance {
+				d.Spec.User = cmp.Or(tc.user, kro.Name)
+			}
 			if tc.status.LastSeen != nil {
 				tc.status.Since = d.Status.Since
 				d.Status = tc.status
