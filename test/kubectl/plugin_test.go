@@ -41,6 +41,7 @@ func TestPlugin(t *testing.T) {
 		name string
 		play func(*testing.T)
 	}{
+		{name: "Nothing", play: nothing},
 		{name: "Trace", play: traces},
 		{name: "Explain", play: explains},
 		{name: "Coverage", play: covers},

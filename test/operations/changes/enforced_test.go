@@ -2,6 +2,7 @@ package changes
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,7 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
@@ -62,9 +65,16 @@ func TestEnforcedByAnnotation(t *testing.T) {
 	strict, loose := the.Namespace(t, "by-annotation"), the.Namespace(t, "by-policy")
 	the.Policy(t, "shop", map[string]any{"mode": "log"})
 	the.Guarded(t, strict)
+	enforce, err := json.Marshal(site.Annotate("kausality.io/mode", "enforce"))
+	require.NoError(t, err)
 	for _, critical := range []string{"kube-system", "kube-public", site.Home} {
-		err := site.Merge(t, the.Admin, site.Namespaces, "", critical, site.Annotate("kausality.io/mode", "enforce"))
-		require.True(t, kerrors.IsInvalid(err), "%s: %v", critical, err)
+		wait.For(t, critical+" not to be one that enforces", wait.Patience, func(ctx context.Context) error { // an admission policy that was just installed
+			_, err := the.Admin.Resource(site.Namespaces).Patch(ctx, critical, types.MergePatchType, enforce, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+			if !kerrors.IsInvalid(err) {
+				return fmt.Errorf("want it refused, got %v", err) //nolint:errorlint // nil is an answer, too
+			}
+			return nil
+		})
 	}
 	the.Enforce(t, strict)
 	took, most := closedBy(t, strict, true), controlplane.Patience(time.Second)
@@ -82,7 +92,7 @@ func TestEnforcedByAnnotation(t *testing.T) {
 		}
 		return nil
 	})
-	_, err := the.App(t, loose, "allowed")
+	_, err = the.App(t, loose, "allowed")
 	require.NoError(t, err, "mode log stops nothing")
 
 	require.NoError(t, site.Merge(t, the.Admin, site.Namespaces, "", strict, site.Annotate("kausality.io/mode", "log")))
