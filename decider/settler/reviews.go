@@ -46,19 +46,19 @@ func (s *Settler) StatusReviewed(req *admission.Request) {
 // shows, which still is behind where that takes too long.
 func (s *Settler) caughtUp(req *admission.Request, ref parent.Ref, o *cluster.Object) *cluster.Object {
 	id, from := req.User.ID(), revision(req.OldObject.GetResourceVersion())
-	behind := func() bool { return revision(o.State.ResourceVersion) < from }
-	if !behind() || s.memory.WritesStatus(ref, id) || subject.ControllersOf(o.State.Annotations).Has(id) {
+	lags := func() bool { return revision(o.State.ResourceVersion) < from }
+	if !lags() || s.memory.WritesStatus(ref, id) || subject.ControllersOf(o.State.Annotations).Has(id) {
 		return o
 	}
 	select {
-	case s.reading <- struct{}{}:
+	case s.behind <- struct{}{}:
 	default:
 		return o
 	}
-	defer func() { <-s.reading }()
+	defer func() { <-s.behind }()
 	tick, end := time.NewTicker(lagInterval), time.After(reviewPatience)
 	defer tick.Stop()
-	for behind() {
+	for lags() {
 		select {
 		case <-end:
 			return o

@@ -14,7 +14,7 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 )
 
-// lagging states: the watch shows a widget at version 6 until shown, at 7 from then on, and with the status that was written a minute later.
+// lagging states: the watch shows a widget at version 6 until shown, and at 7 from then on; stored is version 8, with the status that was written.
 type lagging struct {
 	states
 	shown time.Time
@@ -60,8 +60,8 @@ func TestStatusReviewedBehind(t *testing.T) {
 				w, _ := idleSettler(t)
 				began := time.Now()
 				w.states = lagging{states: w.states, shown: began.Add(tc.after), known: tc.known}
-				for tc.busy && len(w.reading) < cap(w.reading) {
-					w.reading <- struct{}{}
+				for tc.busy && len(w.behind) < cap(w.behind) {
+					w.behind <- struct{}{}
 				}
 				by := subject.User{Name: user}
 				w.StatusReviewed(&admission.Request{User: by, OldObject: versionOf("7", "a"), Object: versionOf("7", "b")})

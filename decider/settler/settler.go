@@ -78,6 +78,9 @@ type Settler struct {
 	limit      *rate.Limiter
 	// reading are the live reads for reviews of statuses.
 	reading chan struct{}
+	// behind are the reviews of statuses that wait for a watch. They are counted by themselves: a review may be forged, of a version
+	// that no watch will show, and must not keep others from reading.
+	behind chan struct{}
 	// searched are the claims whose child was searched for lately, by id.
 	searched *utilcache.LRUExpireCache
 }
@@ -86,7 +89,7 @@ type Settler struct {
 // (KR-03-07). Call it before the cluster starts.
 func New(c *cluster.Cluster, m *Memory, grace time.Duration, log logr.Logger) (*Settler, error) {
 	s := &Settler{cluster: c, states: c.States, memory: m, grace: grace, log: log, now: clock.Now, limit: rate.NewLimiter(writesPerSecond, writesPerSecond),
-		searched: utilcache.NewLRUExpireCache(maxSearches), reading: make(chan struct{}, workers)}
+		searched: utilcache.NewLRUExpireCache(maxSearches), reading: make(chan struct{}, workers), behind: make(chan struct{}, workers)}
 	s.traceOnly = func(p *parent.State) bool { return c.Settings(p.Ref, p.Labels).TraceOnly }
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[parent.Ref](50*time.Millisecond, 30*time.Second)
 	s.queue = workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[parent.Ref]{Name: name})
