@@ -228,8 +228,8 @@ const writtenWithin = 30 * time.Second
 
 // Written returns when the write was made that changes an object from old to new and is admitted at a time: as the API server has entered it
 // into managedFields, which it does before admission, so that a trace and managedFields agree however long a webhook took. It is the time of
-// admission where no entry of the last 30 s is newer than all stored ones. Any user with edit rights can enter such a time; it is earlier by no
-// more than that.
+// admission where no entry of the last 30 s is newer than all stored ones. Any user with edit rights can enter such a time, which counts where
+// the API server enters none, as for a write that only removes fields: such a write passes for one of 30 s before at most.
 func Written(old, new *unstructured.Unstructured, admitted time.Time) time.Time {
 	written := newest(new)
 	if since := admitted.Sub(written); since < 0 || since > writtenWithin || !written.After(newest(old)) {
