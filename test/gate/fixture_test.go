@@ -264,7 +264,8 @@ func (s *fixture) annotate(r schema.GroupVersionResource, name, key string, valu
 	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: value}}})
 	require.NoError(s.t, err)
 	wait.For(s.t, "annotation "+key+" to be taken", wait.Patience, func(context.Context) error {
-		_, err := s.patch(s.hans, r, name, string(raw))
+		// By the manager of kubectl annotate: a label or annotation by the manager that wrote the spec moves the time of both.
+		_, err := s.of(s.hans, r).Patch(s.t.Context(), name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: "kubectl-annotate"})
 		return err
 	})
 }

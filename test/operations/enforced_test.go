@@ -39,8 +39,17 @@ func TestSuspend(t *testing.T) {
 	require.NoError(t, site.Merge(t, the.As(t, site.Hans), site.Databases, ns, "orders", size(9)))
 	id := externalDriftOf(t, ns, "orders")
 	require.NoError(t, site.Merge(t, the.As(t, site.Hans), site.Databases, ns, "orders", site.Annotate("kausality.io/approve-"+id, "once")))
-	err := the.As(t, site.Hans).Resource(site.Databases).Namespace(ns).Delete(t.Context(), "orders", site.Forget)
-	require.Error(t, err, "its external resource would be orphaned")
+	remove := func(ctx context.Context, o metav1.DeleteOptions) error {
+		return the.As(t, site.Hans).Resource(site.Databases).Namespace(ns).Delete(ctx, "orders", o)
+	}
+	// Its external resource would be orphaned. The API server reads the policies that it validates by once per second.
+	wait.For(t, "the API server to refuse the deletion by itself", wait.Patience, func(ctx context.Context) error {
+		if err := remove(ctx, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}); err == nil {
+			return errors.New("it is allowed")
+		}
+		return nil
+	})
+	require.Error(t, remove(t.Context(), site.Forget), "its external resource would be orphaned")
 	considered(t, ns, "orders")
 	the.ClosedGate(t, ns, "orders")
 

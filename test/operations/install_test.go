@@ -244,6 +244,7 @@ func TestNamespaceFreeze(t *testing.T) {
 // TestSteady: while everything is up to date, nothing is written.
 func TestSteady(t *testing.T) {
 	the.Policy(t, "shop", map[string]any{"mode": "log"})
+	the.StatusOf(t, "shop", "Answering True", "allows")
 	// The webhook configuration is left out: its bundle is renewed all the time here.
 	versions := func() string {
 		var out strings.Builder
