@@ -65,6 +65,21 @@ func (l *Site) GateOf(ctx context.Context, ns, name string) (g v1alpha1.Gate, po
 	return g, strings.Join(list, ","), masked, err
 }
 
+// ClosedGates of all databases, counted.
+func (l *Site) ClosedGates(ctx context.Context) (n int, err error) {
+	list, err := l.Admin.Resource(Databases).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, err
+	}
+	for _, o := range list.Items {
+		var g v1alpha1.Gate
+		if text := o.GetAnnotations()[v1alpha1.AnnotationKeyGate]; text != "" && json.Unmarshal([]byte(text), &g) == nil && g.State == v1alpha1.GateClosed {
+			n++
+		}
+	}
+	return n, nil
+}
+
 // ClosedGate of a played database.
 func (l *Site) ClosedGate(t *testing.T, ns, name string) {
 	t.Helper()
