@@ -56,6 +56,7 @@ func (a Acceptance) Extends() bool {
 // of the change that keeps the gate closed; empty where it opens (KR-08-06, KR-08-07).
 func (a Acceptance) Transition() (next v1alpha1.Gate, pending []change.Change) {
 	at := approval.Stamp(a.Time)
+	a.Gate.Intent = 0 // the change is one
 	next = v1alpha1.Gate{State: v1alpha1.GateOpen, At: at, Generation: a.Generation,
 		Claim: a.Gate.Claim, Opened: a.Gate.Opened} // the approvals it is open by stay recorded until they are finished
 	if a.Create {
@@ -149,7 +150,7 @@ func Lifted(value string, generation int64, now time.Time) *string {
 		return &value
 	}
 	gate.State, gate.Reason = v1alpha1.GateClosed, v1alpha1.GateReasonRestored
-	gate.Generation, gate.At = generation, approval.Stamp(now)
+	gate.Generation, gate.Intent, gate.At = generation, 0, approval.Stamp(now)
 	text := mask.FormatGate(gate)
 	return &text
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -189,6 +190,10 @@ func (w *InWrite) mask(gate v1alpha1.Gate, moved bool) Edits {
 	e.set(v1alpha1.AnnotationKeyManagementPolicies, mask.FormatAuthor(w.Author))
 	if !moved {
 		return e
+	}
+	gate.Intent = 0
+	if w.Old != nil && len(w.Changes) == 0 {
+		gate.Intent = trace.Kept(parent.Sum(w.Old, w.Kind.Role), parent.Sum(w.Object, w.Kind.Role), w.Generation)
 	}
 	e.set(v1alpha1.AnnotationKeyGate, mask.FormatGate(gate))
 	next := gate

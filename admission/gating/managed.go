@@ -10,6 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -314,5 +315,6 @@ func (g Managed) stored(action Action, author []string, gate v1alpha1.Gate) Deci
 	if !slices.Equal(policies, g.MR.ManagementPolicies) {
 		gate.Generation++
 	}
+	gate.Intent = trace.Kept(g.MR, g.MR, gate.Generation)
 	return Decision{Action: action, Gate: gate, Author: author, Policies: policies, Annotations: pruned(g.MR.Annotations, gate)}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
@@ -16,6 +17,7 @@ import (
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -409,6 +411,30 @@ func TestDecideClaims(t *testing.T) {
 	state := parent.Sum(done, parent.RoleComposite)
 	if len(approval.Parse(state.Annotations).Approvals) != 0 || ClaimToFinish(mr, state) != nil {
 		t.Errorf("finished: %v", state.Annotations)
+	}
+}
+
+// An opening is no intent, where the manager of the spec wrote a label since, either: what is claimed stays claimed (KR-01-10).
+func TestDecideKeepsTheIntent(t *testing.T) {
+	labelled := fx.With(fx.Instance(), fx.Synced, fx.Ready, fx.Tampered,
+		fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","relation":"External"}]`))
+	labelled.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "argocd",
+		Operation: metav1.ManagedFieldsOperationApply, Time: &metav1.Time{Time: fx.Noon.Add(time.Minute)},
+		FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:labels":{"f:a":{}}},"f:spec":{"f:forProvider":{"f:size":{}}}}`)}}})
+	was, _ := trace.Intent(parent.Sum(labelled, parent.RoleManaged))
+	d := decideGate(t, gatingOf(labelled, fx.Composite()))
+	if d.Action != ActionOpen || d.Gate.Generation == labelled.GetGeneration() || d.Gate.Intent != was.Generation {
+		t.Fatalf("want an opening that keeps intent %d, got %s %+v (%s)", was.Generation, d.Action, d.Gate, d.Why)
+	}
+	opened := fx.With(labelled, fx.GateValue(gateText(t, d.Gate)))
+	opened.SetGeneration(d.Gate.Generation)
+	if is, recorded := trace.Intent(parent.Sum(opened, parent.RoleManaged)); is.Generation != was.Generation || !recorded {
+		t.Errorf("the intent was %+v, and is %+v", was, is)
+	}
+	plain := fx.With(labelled)
+	plain.SetManagedFields(nil)
+	if d := decideGate(t, gatingOf(plain, fx.Composite())); d.Action != ActionOpen || d.Gate.Intent != 0 {
+		t.Errorf("nothing is to be kept: %s %+v", d.Action, d.Gate)
 	}
 }
 

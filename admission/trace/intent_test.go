@@ -1,6 +1,8 @@
 package trace
 
 import (
+	"fmt"
+	"maps"
 	"strconv"
 	"testing"
 	"time"
@@ -128,6 +130,52 @@ func TestIntentSoonAfterAnUnattributedHop(t *testing.T) {
 			o.SetAnnotations(map[string]string{v1alpha1.AnnotationKeyTrace: Trace{h}.String()})
 			if got, _ := Intent(parent.Sum(o, parent.RoleNone)); got.Generation != tc.want || !got.Unattributed {
 				t.Errorf("%s: want %d, got %+v", tc.reason, tc.want, got)
+			}
+		})
+	}
+}
+
+// TestKept: a transition of the gate is no intent, where managedFields have a later time for the manager of the spec, too: it keeps
+// the intent generation, which counts until the object changes again (KR-01-10).
+func TestKept(t *testing.T) {
+	spec := map[string]any{"f:spec": map[string]any{"f:size": map[string]any{}}}
+	mr := func(generation int64, at time.Time, gate string) *parent.State {
+		o := xr(generation, 2, entry("argocd", "", at, spec))
+		if gate != "" {
+			annotate(o, v1alpha1.AnnotationKeyGate, gate)
+		}
+		return parent.Sum(o, parent.RoleManaged)
+	}
+	later := noon.Add(time.Minute)
+	for name, tc := range map[string]struct {
+		reason        string
+		before, after *parent.State
+		generation    int64
+		want          int64
+	}{
+		"Same":        {reason: "the trace shows it", before: mr(2, noon, ""), after: mr(2, noon, ""), generation: 3, want: 0},
+		"Label":       {reason: "a label since, of the manager of the spec", before: mr(2, later, ""), after: mr(2, later, ""), generation: 3, want: 2},
+		"InThisWrite": {reason: "the write itself moves the time", before: mr(2, noon, ""), after: mr(2, later, ""), generation: 3, want: 2},
+		"NotObserved": {reason: "an intent that was not observed stays that of its generation", before: mr(3, later, ""),
+			after: mr(3, later, ""), generation: 4, want: 3},
+		"Again": {reason: "it is carried on", before: mr(4, later, `{"generation":4,"intent":2}`), after: mr(4, later, `{"generation":4,"intent":2}`),
+			generation: 5, want: 2},
+		"SameGeneration": {reason: "also by a transition that leaves the mask", before: mr(4, later, `{"generation":4,"intent":2}`),
+			after: mr(4, later, `{"generation":4,"intent":2}`), generation: 4, want: 2},
+		"ChangedSince": {reason: "but not past a change", before: mr(5, later, `{"generation":4,"intent":2}`), after: mr(5, later, `{"generation":4,"intent":2}`),
+			generation: 6, want: 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Kept(tc.before, tc.after, tc.generation)
+			if got != tc.want {
+				t.Fatalf("%s: want %d, got %d", tc.reason, tc.want, got)
+			}
+			was, recorded := Intent(tc.before)
+			after := *tc.after
+			after.Generation, after.Annotations = tc.generation, maps.Clone(after.Annotations)
+			after.Annotations[v1alpha1.AnnotationKeyGate] = fmt.Sprintf(`{"generation":%d,"intent":%d}`, tc.generation, got)
+			if is, still := Intent(&after); is.Generation != was.Generation || still != recorded {
+				t.Errorf("%s: the intent was %d, %t, and is %d, %t", tc.reason, was.Generation, recorded, is.Generation, still)
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package trace
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -162,6 +163,12 @@ func Intent(s *parent.State) (hop v1alpha1.Hop, recorded bool) {
 		return Unattributed(s, s.Generation, s.Created), false
 	}
 	if s.Generation == 0 || s.Generation > own.Generation {
+		switch kept := keptBy(s); {
+		case kept > own.Generation:
+			return Unattributed(s, kept, s.IntentTime), false
+		case kept > 0 && kept == own.Generation:
+			return *own, true
+		}
 		// The API server writes such an entry for /scale alone, and the hop of one has
 		// its very time: there is nothing to tolerate. But any editor can write one, too
 		// (KR-13-05).
@@ -179,6 +186,33 @@ func Intent(s *parent.State) (hop v1alpha1.Hop, recorded bool) {
 		}
 	}
 	return *own, true
+}
+
+// Kept returns the intent generation to record with a transition of the gate of an object, in a write
+// that is no intent and brings about a generation; 0 where what it leaves shows the same one (KR-01-10).
+func Kept(before, after *parent.State, generation int64) int64 {
+	was, _ := Intent(before)
+	left := *after
+	left.Generation, left.Annotations = generation, maps.Clone(after.Annotations)
+	delete(left.Annotations, v1alpha1.AnnotationKeyGate)
+	if is, _ := Intent(&left); is.Generation == was.Generation {
+		return 0
+	}
+	return was.Generation
+}
+
+// keptBy returns the intent generation that is recorded in the gate of an object; 0 where none is, or
+// where the object has changed since.
+func keptBy(s *parent.State) int64 {
+	value := s.Annotations[v1alpha1.AnnotationKeyGate]
+	if s.Generation == 0 || !strings.Contains(value, `"intent"`) { // as almost all
+		return 0
+	}
+	var g v1alpha1.Gate
+	if json.Unmarshal([]byte(value), &g) != nil || g.Generation != s.Generation {
+		return 0
+	}
+	return g.Intent
 }
 
 // Unattributed returns the hop of an intent whose user was not observed, with the labels that the

@@ -25,6 +25,10 @@ type Gate struct {
 	Destroys bool `json:"destroys,omitempty"`
 	// Generation of the managed resource that the transition brought about.
 	Generation int64 `json:"generation,omitempty"`
+	// Intent is the intent generation of the managed resource that the transition
+	// left as it was, where its trace and managedFields show another one for
+	// Generation; 0 where they do not.
+	Intent int64 `json:"intent,omitempty"`
 	// At is when it was opened, RFC 3339 UTC; the deadline counts from here.
 	At metav1.Time `json:"at"`
 	// DeleteAt is when it was opened for Delete, RFC 3339 UTC: nothing that is

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
@@ -148,14 +149,22 @@ func TestDeleteAfterOwner(t *testing.T) {
 }
 
 // TestDeleteThatWasNotStored: an approved deletion passes its review, and a policy that is evaluated later refuses it. Then the mask
-// is installed, so that the object has another version. The approval is not lost: the gate opens by it, and the next attempt deletes
-// (KR-05-36).
+// is installed, so that the object has another version, and the manager of its spec has annotated it since (KR-01-10). The approval is
+// not lost: the gate opens by it, and the next attempt deletes (KR-05-36).
 func TestDeleteThatWasNotStored(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, "not-stored")
 	mr := s.lone("alone", 5)
 	s.awaitClosed(mr)
-	s.annotate(databases, mr, v1alpha1.AnnotationKeyMode, "log")
+	late := s.mr(mr).GetCreationTimestamp().Add(trace.Tolerance + 2*time.Second)
+	wait.For(t, "the intent to be more than the tolerated time ago", wait.Patience, func(context.Context) error {
+		if left := time.Until(late); left > 0 {
+			return fmt.Errorf("%s are left", left)
+		}
+		return nil
+	})
+	_, err := s.patch(s.hans, databases, mr, `{"metadata":{"annotations":{"kausality.io/mode":"log"}}}`)
+	require.NoError(t, err)
 	s.awaitUnmasked(mr)
 	s.keepAll()
 	s.annotate(databases, mr, v1alpha1.AnnotationKeyApprovals, `[{"kind":"Database","name":"*","relation":"External","verbs":["Delete"]}]`)
