@@ -40,8 +40,11 @@ func (b *Builds) Author(ctx context.Context, c v1alpha1.HopCause) (authorship.Au
 // compositionAuthor of a revision.
 func (b *Builds) compositionAuthor(ctx context.Context, name string) (authorship.Author, error) {
 	rev, err := b.revision(ctx, name)
-	if err != nil || rev.Of == "" {
-		return rev.Author(authorship.Source{}), err
+	if rev == nil {
+		return authorship.Author{}, err
+	}
+	if rev.Of == "" {
+		return rev.Author(authorship.Source{}), nil
 	}
 	s, err := b.source(ctx, composition, rev.Of, name)
 	if err != nil {

@@ -41,7 +41,7 @@ const (
 	maxSources = 256
 	// readTimeout bounds all reads for one request.
 	readTimeout = time.Second
-	// unknownTTL is for how long a Pod is not read again whose images are not known.
+	// unknownTTL is for how long a Pod is not read again whose images are not known, nor a revision of a Composition that is gone.
 	unknownTTL = 5 * time.Second
 	// functionsTTL is for how long the active revisions of functions are cached.
 	functionsTTL = 10 * time.Second
@@ -57,9 +57,9 @@ type Builds struct {
 	client dynamic.Interface
 	// pods are the images, []string, by UID; revisions are of Compositions, by name.
 	pods, revisions *lru.Cache
-	// steps are whether our function may be one of a revision's, bool, by name.
-	steps *lru.Cache
-	// unknown are the UIDs of Pods that are gone, or whose digests are not reported yet.
+	// kept are the revisions of Compositions that our function turned out to be in, by name.
+	kept *lru.Cache
+	// unknown are the UIDs of Pods that are gone, or whose digests are not reported yet, and "revision NAME" of Compositions that are gone.
 	unknown *cache.LRUExpireCache
 	// functions has one entry, map[string]string: the active revisions.
 	functions *cache.LRUExpireCache
@@ -71,7 +71,7 @@ type Builds struct {
 
 // New returns Builds that reads by a client.
 func New(c dynamic.Interface) *Builds {
-	return &Builds{client: c, pods: lru.New(maxCached), revisions: lru.New(maxCached), steps: lru.New(maxCached), functions: cache.NewLRUExpireCache(1),
+	return &Builds{client: c, pods: lru.New(maxCached), revisions: lru.New(maxCached), kept: lru.New(maxCached), functions: cache.NewLRUExpireCache(1),
 		graphs: lru.New(maxSources), unknown: cache.NewLRUExpireCache(maxCached), sources: cache.NewLRUExpireCache(maxSources)}
 }
 
@@ -211,7 +211,7 @@ func list(o *unstructured.Unstructured, path ...string) []map[string]any {
 // functionsOf a CompositionRevision: the active revisions of the functions in its pipeline, sorted.
 func (b *Builds) functionsOf(ctx context.Context, revision string) ([]string, error) {
 	read, err := b.revision(ctx, revision)
-	if err != nil || len(read.functions) == 0 {
+	if read == nil || len(read.steps) == 0 {
 		return nil, err
 	}
 	active, err := b.active(ctx)
@@ -219,8 +219,10 @@ func (b *Builds) functionsOf(ctx context.Context, revision string) ([]string, er
 		return nil, err
 	}
 	var out []string
-	for _, n := range read.functions {
-		out = append(out, "function "+n+" "+active[n])
+	for _, s := range read.steps {
+		if s.function != "" {
+			out = append(out, "function "+s.function+" "+active[s.function])
+		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out), nil
@@ -243,29 +245,27 @@ func revisionsOf(functions []string) []string {
 // revision of a Composition, which never changes but for its annotations.
 type revision struct {
 	authorship.Revision
-	// functions in its pipeline, by name.
-	functions []string
+	// steps of its pipeline.
+	steps []step
 }
 
-// revision by its name. The zero one if it is gone.
-func (b *Builds) revision(ctx context.Context, name string) (revision, error) {
+// revision by its name; nil if it is gone, which is remembered for unknownTTL.
+func (b *Builds) revision(ctx context.Context, name string) (*revision, error) {
 	if have, ok := b.revisions.Get(name); ok {
-		return have.(revision), nil
+		return have.(*revision), nil
+	}
+	if _, ok := b.unknown.Get("revision " + name); ok {
+		return nil, nil
 	}
 	o, err := b.client.Resource(compositionRevision).Get(ctx, name, metav1.GetOptions{})
 	if kerrors.IsNotFound(err) {
-		return revision{}, nil
+		b.unknown.Add("revision "+name, nil, unknownTTL)
+		return nil, nil
 	}
 	if err != nil {
-		return revision{}, fmt.Errorf("cannot read CompositionRevision %s: %w", name, err)
+		return nil, fmt.Errorf("cannot read CompositionRevision %s: %w", name, err)
 	}
-	out := revision{Revision: authorship.RevisionOf(o)}
-	for _, step := range list(o, "spec", "pipeline") {
-		ref, _ := step["functionRef"].(map[string]any)
-		if n, _ := ref["name"].(string); n != "" {
-			out.functions = append(out.functions, n)
-		}
-	}
+	out := &revision{Revision: authorship.RevisionOf(o), steps: stepsOf(o)}
 	b.revisions.Add(name, out)
 	return out, nil
 }

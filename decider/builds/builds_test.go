@@ -3,8 +3,11 @@ package builds
 import (
 	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -14,6 +17,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/internal/await"
 )
 
 // TestFunctionsOf: what a composite is composed by (KR-07-10).
@@ -32,6 +36,32 @@ func TestFunctionsOf(t *testing.T) {
 	if d := cmp.Diff([]string{"a-1", "b-1"}, build.Functions); d != "" {
 		t.Errorf("functions: -want +got\n%s", d)
 	}
+}
+
+// TestGoneRevision: a revision that is gone is read once for many requests (KR-06-21), and found where it exists after all.
+func TestGoneRevision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fakeClient()
+		b := New(client)
+		functions := func() []string {
+			build, err := b.Of(t.Context(), subject.User{Name: "crossplane"}, &parent.State{CompositionRevision: "xdb-1"}, "")
+			require.NoError(t, err)
+			runs, err := b.Runs(t.Context(), "xdb-1")
+			require.NoError(t, err)
+			require.True(t, runs, "it may have run the function")
+			return build.Functions
+		}
+		for range 3 {
+			require.Empty(t, functions())
+		}
+		require.Len(t, client.Actions(), 1, "it was read once")
+		create(t, client, compositionRevision, `{apiVersion: apiextensions.crossplane.io/v1, kind: CompositionRevision,
+  metadata: {name: xdb-1}, spec: {pipeline: [{functionRef: {name: kausality}}]}}`)
+		create(t, client, functionRevision, `{apiVersion: pkg.crossplane.io/v1, kind: FunctionRevision,
+  metadata: {name: k-1, labels: {pkg.crossplane.io/package: kausality}}, spec: {desiredState: Active, image: "example.org/f:v1"}}`)
+		await.Sleep(unknownTTL + time.Second)
+		require.Equal(t, []string{"k-1"}, functions())
+	})
 }
 
 // TestControllerOf: the images of Crossplane's own Pod have a fingerprint of their own beside that of the whole (KR-06-23, KR-10-13).
