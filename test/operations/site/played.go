@@ -73,7 +73,12 @@ func (l *Site) ClosedGates(ctx context.Context) (n int, err error) {
 	}
 	for _, o := range list.Items {
 		var g v1alpha1.Gate
-		if text := o.GetAnnotations()[v1alpha1.AnnotationKeyGate]; text != "" && json.Unmarshal([]byte(text), &g) == nil && g.State == v1alpha1.GateClosed {
+		if text := o.GetAnnotations()[v1alpha1.AnnotationKeyGate]; text != "" {
+			if err := json.Unmarshal([]byte(text), &g); err != nil {
+				return 0, fmt.Errorf("the gate of %s: %w", o.GetName(), err)
+			}
+		}
+		if g.State == v1alpha1.GateClosed {
 			n++
 		}
 	}
