@@ -1,6 +1,7 @@
 package site
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -45,12 +46,14 @@ func (l *Site) NothingRefused(t *testing.T) {
 	t.Helper()
 	n := 0
 	granted := map[string]bool{} // at any time
-	l.Requests(t, func(e Request) { granted[e.what()] = granted[e.what()] || e.ResponseStatus.Code < 400 })
+	l.Requests(t, func(e Request) {
+		granted[e.what()] = granted[e.what()] || e.ResponseStatus.Code != http.StatusForbidden
+	})
 	l.Requests(t, func(e Request) {
 		n++
 		at := e.RequestReceivedTimestamp
 		without := func(p period) bool { return p.has(at) }
-		if e.ResponseStatus.Code != 403 || (period{l.Restarted, l.Authorized}).has(at) || slices.ContainsFunc(l.absent, without) {
+		if e.ResponseStatus.Code != http.StatusForbidden || (period{l.Restarted, l.Authorized}).has(at) || slices.ContainsFunc(l.absent, without) {
 			return
 		}
 		if !e.Looks() || !granted[e.what()] {
