@@ -46,15 +46,17 @@ type reader struct {
 	lister  *lister
 	// live: the watches report what changes, and the snapshot is read again then.
 	live atomic.Bool
-	// have is what was read last; nil for nothing. stale: the user has written since.
-	have  atomic.Pointer[Snapshot]
-	stale atomic.Bool
+	// have is what was read last; nil for nothing.
+	have atomic.Pointer[Snapshot]
+	// written is how often the user has written.
+	written atomic.Uint64
 
 	// mu is held while it is read again.
 	mu sync.Mutex
-	// ruled is what was decided, by parent, until it is read again.
-	ruled   *inspect.Rulings
-	ruledTo time.Time
+	// ruled is what was decided, by parent, until it is read again: also once the user has written more often.
+	ruled        *inspect.Rulings
+	ruledTo      time.Time
+	ruledWritten uint64
 
 	coverage struct {
 		mu   sync.Mutex
@@ -73,9 +75,11 @@ type Cause struct {
 // Snapshot of what waits. It is not modified once it is returned.
 type Snapshot struct {
 	// At is when reading it began; it is fresh until to.
-	At     time.Time
-	to     time.Time
-	Causes []*Cause
+	At time.Time
+	to time.Time
+	// written is how often the user had written when reading it began: what was written later it need not have.
+	written uint64
+	Causes  []*Cause
 	// Behind are changes that no approval lets pass.
 	Behind []inspect.Behind
 	// Unread are sentences about what is not listed.
@@ -121,7 +125,7 @@ func (r *reader) Pending(ctx context.Context) (*Snapshot, error) {
 // fresh snapshot; nil where it is to be read again.
 func (r *reader) fresh() *Snapshot {
 	s := r.have.Load()
-	if s == nil || r.stale.Load() || !r.live.Load() && (s.Away != nil || !r.options.Now().Before(s.to)) {
+	if s == nil || s.written != r.written.Load() || !r.live.Load() && (s.Away != nil || !r.options.Now().Before(s.to)) {
 		return nil
 	}
 	return s
@@ -135,8 +139,9 @@ func (r *reader) again(ctx context.Context) (*Snapshot, error) {
 		ctx, cancel = context.WithTimeout(ctx, againFor)
 		defer cancel()
 	}
-	if r.stale.Swap(false) {
-		r.ruledTo = time.Time{}
+	written := r.written.Load()
+	if written != r.ruledWritten {
+		r.ruledWritten, r.ruledTo = written, time.Time{}
 		r.lister.forget()
 	}
 	began := r.options.Now()
@@ -151,7 +156,7 @@ func (r *reader) again(ctx context.Context) (*Snapshot, error) {
 	}
 	ended := r.options.Now()
 	s.to = ended.Add(max(freshFor, ended.Sub(began))) // it is not read more than half of the time
-	s.Sum = s.summed()
+	s.written, s.Sum = written, s.summed()
 	r.have.Store(s)
 	return s, err
 }
@@ -209,7 +214,7 @@ func (s *Snapshot) summed() uint64 {
 }
 
 // forget what was read, since something was written.
-func (r *reader) forget() { r.stale.Store(true) }
+func (r *reader) forget() { r.written.Add(1) }
 
 // StateOf an error, as the user is shown it in place of what could not be read (KR-17-16).
 func (r *reader) StateOf(err error) *State { return r.options.stateOf(err) }
