@@ -164,6 +164,8 @@ func TestKept(t *testing.T) {
 			after: mr(4, later, `{"generation":4,"intent":2}`), generation: 4, want: 2},
 		"ChangedSince": {reason: "but not past a change", before: mr(5, later, `{"generation":4,"intent":2}`), after: mr(5, later, `{"generation":4,"intent":2}`),
 			generation: 6, want: 5},
+		"Ahead": {reason: "nor is one ahead of the object", before: mr(4, later, `{"generation":4,"intent":9}`),
+			after: mr(4, later, `{"generation":4,"intent":9}`), generation: 5, want: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Kept(tc.before, tc.after, tc.generation)

@@ -201,15 +201,15 @@ func Kept(before, after *parent.State, generation int64) int64 {
 	return was.Generation
 }
 
-// keptBy returns the intent generation that is recorded in the gate of an object; 0 where none is, or
-// where the object has changed since.
+// keptBy returns the intent generation that is recorded in the gate of an object; 0 where none is that can
+// be, or where the object has changed since.
 func keptBy(s *parent.State) int64 {
 	value := s.Annotations[v1alpha1.AnnotationKeyGate]
 	if s.Generation == 0 || !strings.Contains(value, `"intent"`) { // as almost all
 		return 0
 	}
 	var g v1alpha1.Gate
-	if json.Unmarshal([]byte(value), &g) != nil || g.Generation != s.Generation {
+	if json.Unmarshal([]byte(value), &g) != nil || g.Generation != s.Generation || g.Intent > g.Generation {
 		return 0
 	}
 	return g.Intent
