@@ -210,7 +210,7 @@ func list(o *unstructured.Unstructured, path ...string) []map[string]any {
 
 // functionsOf a CompositionRevision: the active revisions of the functions in its pipeline, sorted.
 func (b *Builds) functionsOf(ctx context.Context, revision string) ([]string, error) {
-	read, err := b.revision(ctx, revision)
+	read, err := b.cached(ctx, revision)
 	if read == nil || len(read.steps) == 0 {
 		return nil, err
 	}
@@ -249,17 +249,26 @@ type revision struct {
 	steps []step
 }
 
-// revision by its name; nil if it is gone, which is remembered for unknownTTL.
+// cached is revision, but one that is gone is remembered as such for unknownTTL. Authors are read without it: the author of a revision that
+// was requested before it was made would not be known, and could approve it (KR-14-61).
+func (b *Builds) cached(ctx context.Context, name string) (*revision, error) {
+	if _, ok := b.unknown.Get("revision " + name); ok {
+		return nil, nil
+	}
+	out, err := b.revision(ctx, name)
+	if out == nil && err == nil {
+		b.unknown.Add("revision "+name, nil, unknownTTL)
+	}
+	return out, err
+}
+
+// revision by its name; nil if it is gone.
 func (b *Builds) revision(ctx context.Context, name string) (*revision, error) {
 	if have, ok := b.revisions.Get(name); ok {
 		return have.(*revision), nil
 	}
-	if _, ok := b.unknown.Get("revision " + name); ok {
-		return nil, nil
-	}
 	o, err := b.client.Resource(compositionRevision).Get(ctx, name, metav1.GetOptions{})
 	if kerrors.IsNotFound(err) {
-		b.unknown.Add("revision "+name, nil, unknownTTL)
 		return nil, nil
 	}
 	if err != nil {

@@ -15,8 +15,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/authorship"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/await"
 )
 
@@ -56,7 +58,9 @@ func TestGoneRevision(t *testing.T) {
 		}
 		require.Len(t, client.Actions(), 1, "it was read once")
 		create(t, client, compositionRevision, `{apiVersion: apiextensions.crossplane.io/v1, kind: CompositionRevision,
-  metadata: {name: xdb-1}, spec: {pipeline: [{functionRef: {name: kausality}}]}}`)
+  metadata: {name: xdb-1, `+hopOfAnna+`}, spec: {pipeline: [{functionRef: {name: kausality}}]}}`)
+		authored(t, b, v1alpha1.HopCause{Kind: v1alpha1.CauseComposition, Name: "xdb-1"}, authorship.Author{User: "anna", Copied: true},
+			"its author is known at once (KR-14-61)")
 		create(t, client, functionRevision, `{apiVersion: pkg.crossplane.io/v1, kind: FunctionRevision,
   metadata: {name: k-1, labels: {pkg.crossplane.io/package: kausality}}, spec: {desiredState: Active, image: "example.org/f:v1"}}`)
 		await.Sleep(unknownTTL + time.Second)

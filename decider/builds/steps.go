@@ -36,7 +36,7 @@ func (b *Builds) Runs(ctx context.Context, revision string) (bool, error) {
 	if _, ok := b.kept.Get(revision); ok {
 		return true, nil
 	}
-	read, err := b.revision(ctx, revision)
+	read, err := b.cached(ctx, revision)
 	if read == nil {
 		return true, err
 	}
@@ -51,5 +51,5 @@ func (b *Builds) Runs(ctx context.Context, revision string) (bool, error) {
 	}), err
 }
 
-// Keep that Runs reports a revision from now on: our function turned out to be in it, under another name.
+// Keep a revision: Runs reports true for it from now on, since our function turned out to be in it, under another name.
 func (b *Builds) Keep(revision string) { b.kept.Add(revision, true) }
