@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestUndecided: a request is repeated where the implementation could not read in time what it decides by, and not where
-// it refuses, or the API server fails (KR-05-04, KR-13-74).
+// TestUndecided: a request is repeated where the implementation could not read in time what it decides by, or the object changed
+// meanwhile, and not where it refuses, or the API server fails (KR-05-04, KR-13-21, KR-13-74).
 func TestUndecided(t *testing.T) {
 	cause := func(reason string) map[string]any {
 		return map[string]any{"details": map[string]any{"causes": []any{map[string]any{"reason": reason}}}}
@@ -22,6 +22,8 @@ func TestUndecided(t *testing.T) {
 		"Parent":      {code: http.StatusInternalServerError, body: cause("ParentUnreadable"), want: true},
 		"LateWatches": {code: http.StatusInternalServerError, body: denied("kausality: cannot decide while the watches are late: timeout"), want: true},
 		"Permission":  {code: http.StatusInternalServerError, body: denied("kausality: cannot determine whether hans is a controller: timeout"), want: true},
+		"Changed":     {code: http.StatusConflict, body: denied("kausality: cannot use an approval for Part one: the object has changed; try again"), want: true},
+		"Conflict":    {code: http.StatusConflict, body: map[string]any{"message": "the object has been modified"}},
 		"Refusal":     {code: http.StatusForbidden, body: cause("Drift")},
 		"Forbidden":   {code: http.StatusForbidden, body: denied("kausality: cannot be")},
 		"APIServer":   {code: http.StatusInternalServerError, body: map[string]any{"message": "etcdserver: request timed out"}},

@@ -151,7 +151,7 @@ func (n *tally) String() string {
 	text := fmt.Sprintf("conformance: %d scenarios, %d steps: %d passed, %d failed, %d known defects, %d skipped; %d expectations not checked",
 		sum, steps, n.count[Passed], n.count[Failed], n.count[Defective], n.count[Skipped], unseen)
 	if again > 0 {
-		text += fmt.Sprintf("; %d requests repeated, because what decides could not be read in time", again)
+		text += fmt.Sprintf("; %d requests repeated, because what decides could not be read in time, or the object changed", again)
 	}
 	return text
 }

@@ -120,6 +120,7 @@ func (p *play) catchUp(ctx context.Context, ref string, want *Expect) error {
 
 // answer to a request. If the machine is so slow that it cannot be decided in time, because a parent, permissions or, while
 // watches are late, the policies cannot be read, the request is repeated, as controllers do (KR-05-04, KR-13-74), and counted.
+// So is one whose object is changed while it is decided about (KR-13-21), as by the wake-up after an approval.
 func (p *play) answer(ctx context.Context, r request, want *Expect) (*answer, error) {
 	var a *answer
 	var failed error
@@ -134,10 +135,16 @@ func (p *play) answer(ctx context.Context, r request, want *Expect) (*answer, er
 	return a, failed
 }
 
-// undecided reports whether the implementation could not read in time what it decides by.
+// undecided reports whether the implementation could not read in time what it decides by, or the object was another one by then.
 func (a *answer) undecided() bool {
-	return a.code == http.StatusInternalServerError && (at(a.body, "details.causes[0].reason").v == "ParentUnreadable" ||
-		strings.Contains(text(a.body["message"]), "denied the request: kausality: cannot "))
+	cannot := strings.Contains(text(a.body["message"]), "denied the request: kausality: cannot ")
+	switch a.code {
+	case http.StatusInternalServerError:
+		return cannot || at(a.body, "details.causes[0].reason").v == "ParentUnreadable"
+	case http.StatusConflict:
+		return cannot
+	}
+	return false
 }
 
 // remember suggested approvals and objects to clean up for later.
