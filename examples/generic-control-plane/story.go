@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -211,14 +212,15 @@ func (s *story) all(ctx context.Context, want gardenv1.PlantSpec) error {
 	return nil
 }
 
-// settled waits until the last intent has settled.
+// settled waits until the last intent has settled: that of its generation, and none before.
 func (s *story) settled(ctx context.Context) error {
 	return s.eventually(ctx, "the garden to settle", func() (bool, error) {
 		g := &gardenv1.Garden{}
 		if err := s.hans.Get(ctx, s.garden, g); err != nil {
 			return false, err
 		}
-		return g.Annotations[v1alpha1.AnnotationKeySettledGeneration] != "", fmt.Errorf("its annotations are %v", g.Annotations)
+		settled := g.Annotations[v1alpha1.AnnotationKeySettledGeneration]
+		return settled == strconv.FormatInt(g.Generation, 10), fmt.Errorf("generation %d has annotations %v", g.Generation, g.Annotations)
 	})
 }
 
