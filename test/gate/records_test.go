@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -33,11 +34,16 @@ type receiver struct {
 
 func newReceiver() *receiver {
 	r := &receiver{records: map[string]recordsv1alpha1.Record{}}
-	r.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		if err != nil { // its sender was killed
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
 		var events []sink.Event
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if err := json.NewDecoder(req.Body).Decode(&events); err != nil {
+		if err := json.Unmarshal(body, &events); err != nil {
 			r.broken = append(r.broken, err.Error())
 		}
 		for _, e := range events {
