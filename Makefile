@@ -227,8 +227,8 @@ generate: $(GEN) ## Write deepcopy functions, CRDs and the generated pages
 	@$(GO) run ./hack/rules
 	@$(GO) run -C test ./cmd/reference --types ../fn/input/v1alpha1 --page ../docs/function.md Input Audit
 	@rm -rf $(CHART)/files/crds && mkdir -p $(CHART)/files/crds && cp package/crds/*.yaml $(CHART)/files/crds/
-	@$(GO) test ./manifests -run '^TestChartFile$$' -update >/dev/null
-	@$(GO) test ./telemetry -run '^TestReference$$' -update >/dev/null
+	@$(GO) test ./internal/manifests -run '^TestChartFile$$' -update >/dev/null
+	@$(GO) test ./internal/telemetry -run '^TestReference$$' -update >/dev/null
 	@$(GO) test ./cmd/... -run '^TestReference$$' -update >/dev/null
 
 .PHONY: image

@@ -13,7 +13,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/manifests"
+	"github.com/kausality-io/function-kausality/internal/manifests"
 )
 
 const (

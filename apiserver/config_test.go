@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/manifests"
+	"github.com/kausality-io/function-kausality/internal/manifests"
 )
 
 const header = "apiVersion: apiserver.kausality.io/v1alpha1\nkind: KausalityConfiguration\n"

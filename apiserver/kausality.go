@@ -25,10 +25,10 @@ import (
 	core "github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/cluster"
-	"github.com/kausality-io/function-kausality/decider"
-	"github.com/kausality-io/function-kausality/drift"
-	"github.com/kausality-io/function-kausality/manifests"
+	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/decider"
+	"github.com/kausality-io/function-kausality/internal/drift"
+	"github.com/kausality-io/function-kausality/internal/manifests"
 )
 
 // PluginName by which the plugin is enabled and configured.

@@ -16,8 +16,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/decider"
-	"github.com/kausality-io/function-kausality/policystore"
+	"github.com/kausality-io/function-kausality/internal/decider"
+	"github.com/kausality-io/function-kausality/internal/policystore"
 	"github.com/kausality-io/function-kausality/webhook/rollouts"
 )
 

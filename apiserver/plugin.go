@@ -18,8 +18,8 @@ import (
 
 	core "github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/decider"
-	"github.com/kausality-io/function-kausality/manifests"
+	"github.com/kausality-io/function-kausality/internal/decider"
+	"github.com/kausality-io/function-kausality/internal/manifests"
 )
 
 // plugin of one of the servers that an API server is composed of.

@@ -20,8 +20,8 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/client-go/rest"
 
-	"github.com/kausality-io/function-kausality/cluster"
-	"github.com/kausality-io/function-kausality/decider"
+	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/decider"
 )
 
 // made returns the plugin of a Kausality by a configuration, as a server makes it.

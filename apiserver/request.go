@@ -15,7 +15,7 @@ import (
 	core "github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/subject"
-	"github.com/kausality-io/function-kausality/decider"
+	"github.com/kausality-io/function-kausality/internal/decider"
 )
 
 // request that is decided about.

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	records "github.com/kausality-io/function-kausality/api/records/v1alpha1"
-	"github.com/kausality-io/function-kausality/history/client"
-	"github.com/kausality-io/function-kausality/history/query"
+	"github.com/kausality-io/function-kausality/internal/history/client"
+	"github.com/kausality-io/function-kausality/internal/history/query"
 )
 
 const (

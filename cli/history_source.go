@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
-	"github.com/kausality-io/function-kausality/history/client"
+	"github.com/kausality-io/function-kausality/internal/history/client"
 )
 
 const (

@@ -20,7 +20,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	records "github.com/kausality-io/function-kausality/api/records/v1alpha1"
-	"github.com/kausality-io/function-kausality/history/query"
+	"github.com/kausality-io/function-kausality/internal/history/query"
 )
 
 var update = flag.Bool("update", false, "rewrite what is expected")

@@ -18,7 +18,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/cli/inspect"
-	"github.com/kausality-io/function-kausality/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster"
 )
 
 // target is an object that the command line or a Drift names, with the client

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kausality-io/function-kausality/replay"
+	"github.com/kausality-io/function-kausality/internal/replay"
 )
 
 // newPolicyCommand groups what is about policies. It needs no cluster.

@@ -16,7 +16,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/inspect"
-	"github.com/kausality-io/function-kausality/history/query"
+	"github.com/kausality-io/function-kausality/internal/history/query"
 )
 
 // maxTracePages bounds a search of the history, in pages of query.MaxLimit records.

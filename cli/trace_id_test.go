@@ -21,7 +21,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/trace"
 	records "github.com/kausality-io/function-kausality/api/records/v1alpha1"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/history/query"
+	"github.com/kausality-io/function-kausality/internal/history/query"
 )
 
 const (

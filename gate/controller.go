@@ -18,10 +18,10 @@ import (
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/cluster"
-	"github.com/kausality-io/function-kausality/drift"
-	"github.com/kausality-io/function-kausality/policystore"
-	"github.com/kausality-io/function-kausality/records"
+	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/drift"
+	"github.com/kausality-io/function-kausality/internal/policystore"
+	"github.com/kausality-io/function-kausality/internal/records"
 )
 
 const (

@@ -13,10 +13,10 @@ import (
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/cluster"
-	"github.com/kausality-io/function-kausality/drift"
 	"github.com/kausality-io/function-kausality/gate/systems"
-	"github.com/kausality-io/function-kausality/records"
+	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/drift"
+	"github.com/kausality-io/function-kausality/internal/records"
 )
 
 // Each transition of a gate is one event, so that kubectl describe shows them in

@@ -15,8 +15,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/gate/systems"
+	"github.com/kausality-io/function-kausality/internal/cluster"
 )
 
 // reconcileForeign reconciles an object of an external system that has no

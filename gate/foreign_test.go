@@ -15,8 +15,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/gate/systems"
+	"github.com/kausality-io/function-kausality/internal/cluster"
 )
 
 // TestForeignOpenFor: an opening of an external system's gate is counted like that of

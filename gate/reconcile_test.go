@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kausality-io/function-kausality/admission/gating"
-	"github.com/kausality-io/function-kausality/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster"
 )
 
 // TestDecideLive: a gate is opened after its holders were read live only, since a freeze may be newer than what their watch shows

@@ -12,7 +12,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/drift"
+	"github.com/kausality-io/function-kausality/internal/drift"
 )
 
 // TestRecorded: an object is reconciled again soon until the Drift of its difference exists, whatever became of the writes of

@@ -16,11 +16,11 @@ import (
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/cluster"
-	"github.com/kausality-io/function-kausality/drift"
 	"github.com/kausality-io/function-kausality/gate/systems"
-	"github.com/kausality-io/function-kausality/policystore"
-	"github.com/kausality-io/function-kausality/records"
+	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/drift"
+	"github.com/kausality-io/function-kausality/internal/policystore"
+	"github.com/kausality-io/function-kausality/internal/records"
 )
 
 // Options of the gate process.

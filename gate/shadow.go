@@ -8,7 +8,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster"
 )
 
 // shadows are the generations at which nothing differed last of managed resources in mode log.

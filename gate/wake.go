@@ -20,7 +20,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster"
 )
 
 // Crossplane does not retry an apply that was refused with 422 (KR-05-24), nor kro one that was put back (KR-18-06). What

@@ -12,7 +12,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/decider"
+	"github.com/kausality-io/function-kausality/internal/decider"
 	"github.com/kausality-io/function-kausality/webhook/review"
 )
 

@@ -18,8 +18,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/decider"
-	"github.com/kausality-io/function-kausality/decider/settler"
+	"github.com/kausality-io/function-kausality/internal/decider"
+	"github.com/kausality-io/function-kausality/internal/decider/settler"
 	"github.com/kausality-io/function-kausality/webhook/review"
 )
 

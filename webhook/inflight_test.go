@@ -18,8 +18,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kausality-io/function-kausality/admission"
-	"github.com/kausality-io/function-kausality/decider"
-	"github.com/kausality-io/function-kausality/decider/settler"
+	"github.com/kausality-io/function-kausality/internal/decider"
+	"github.com/kausality-io/function-kausality/internal/decider/settler"
 	"github.com/kausality-io/function-kausality/webhook/review"
 )
 

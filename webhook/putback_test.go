@@ -11,7 +11,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/outcome"
-	"github.com/kausality-io/function-kausality/decider"
+	"github.com/kausality-io/function-kausality/internal/decider"
 	"github.com/kausality-io/function-kausality/webhook/review"
 )
 

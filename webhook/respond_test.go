@@ -15,7 +15,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/decider"
+	"github.com/kausality-io/function-kausality/internal/decider"
 )
 
 // docs/reasons.md has every audit annotation that there is, and no other (KR-07-07).

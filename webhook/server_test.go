@@ -19,10 +19,10 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/kausality-io/function-kausality/admission"
-	"github.com/kausality-io/function-kausality/certs"
-	"github.com/kausality-io/function-kausality/decider"
-	"github.com/kausality-io/function-kausality/decider/settler"
 	"github.com/kausality-io/function-kausality/internal/await"
+	"github.com/kausality-io/function-kausality/internal/certs"
+	"github.com/kausality-io/function-kausality/internal/decider"
+	"github.com/kausality-io/function-kausality/internal/decider/settler"
 	"github.com/kausality-io/function-kausality/webhook/review"
 	"github.com/kausality-io/function-kausality/webhook/serving"
 )

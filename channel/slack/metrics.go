@@ -1,6 +1,6 @@
 package slack
 
-import "github.com/kausality-io/function-kausality/telemetry"
+import "github.com/kausality-io/function-kausality/internal/telemetry"
 
 var (
 	clicks    = telemetry.NewCounter("kausality_slack_clicks_total")

@@ -17,7 +17,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
-	"github.com/kausality-io/function-kausality/drift"
+	"github.com/kausality-io/function-kausality/internal/drift"
 )
 
 // Receiver is the name of this channel in status.deliveries of Drifts.

@@ -26,8 +26,8 @@ import (
 	"github.com/kausality-io/function-kausality/channel"
 	act "github.com/kausality-io/function-kausality/channel/actor"
 	"github.com/kausality-io/function-kausality/channel/slack/slackfake"
-	"github.com/kausality-io/function-kausality/drift"
 	"github.com/kausality-io/function-kausality/internal/await"
+	"github.com/kausality-io/function-kausality/internal/drift"
 )
 
 const hans, anna, eve = "U0HANS00", "U0ANNA00", "U0EVE000"

@@ -14,7 +14,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
-	"github.com/kausality-io/function-kausality/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster"
 )
 
 // page is the page size of lists of CRDs: some have hundreds of KiB.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/kausality-io/function-kausality/admission"
-	"github.com/kausality-io/function-kausality/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster"
 )
 
 // Weakness of an installation: what it does not protect, whatever the objects are.

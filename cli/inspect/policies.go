@@ -9,8 +9,8 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/cluster"
-	"github.com/kausality-io/function-kausality/policystore"
+	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/policystore"
 )
 
 // policies of the cluster, read and compiled when they are first needed. A kind

@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
-	"github.com/kausality-io/function-kausality/certs"
 	"github.com/kausality-io/function-kausality/cli/choice"
-	"github.com/kausality-io/function-kausality/manifests"
-	"github.com/kausality-io/function-kausality/policycontroller"
+	"github.com/kausality-io/function-kausality/internal/certs"
+	"github.com/kausality-io/function-kausality/internal/manifests"
+	"github.com/kausality-io/function-kausality/internal/policycontroller"
 )
 
 // servicePort of the webhook where --webhook-service names none.

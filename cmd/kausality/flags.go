@@ -26,11 +26,11 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/choice"
-	"github.com/kausality-io/function-kausality/cluster"
-	"github.com/kausality-io/function-kausality/drift"
-	"github.com/kausality-io/function-kausality/manifests"
-	"github.com/kausality-io/function-kausality/records"
-	"github.com/kausality-io/function-kausality/telemetry"
+	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/drift"
+	"github.com/kausality-io/function-kausality/internal/manifests"
+	"github.com/kausality-io/function-kausality/internal/records"
+	"github.com/kausality-io/function-kausality/internal/telemetry"
 )
 
 // processFlags are common to the processes that talk to an API server. run fills in

@@ -11,9 +11,9 @@ import (
 	function "github.com/crossplane/function-sdk-go"
 	"github.com/spf13/cobra"
 
-	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/fn"
-	"github.com/kausality-io/function-kausality/manifests"
+	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/manifests"
 )
 
 // functionFlags of the composition function, named as in function-sdk-go's

@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kausality-io/function-kausality/history"
-	"github.com/kausality-io/function-kausality/history/server"
+	"github.com/kausality-io/function-kausality/internal/history"
+	"github.com/kausality-io/function-kausality/internal/history/server"
 	"github.com/kausality-io/function-kausality/webhook/serving"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/choice"
-	"github.com/kausality-io/function-kausality/manifests"
+	"github.com/kausality-io/function-kausality/internal/manifests"
 )
 
 // manifestsCommand prints what an installation without Helm applies.

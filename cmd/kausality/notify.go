@@ -15,7 +15,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/docs"
-	"github.com/kausality-io/function-kausality/drift"
+	"github.com/kausality-io/function-kausality/internal/drift"
 )
 
 // maxReport bounds a report, in bytes.

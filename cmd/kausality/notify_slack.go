@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kausality-io/function-kausality/channel/slack"
-	"github.com/kausality-io/function-kausality/manifests"
+	"github.com/kausality-io/function-kausality/internal/manifests"
 )
 
 // notifySlackCommand shows pending changes in a channel of Slack.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kausality-io/function-kausality/replay"
+	"github.com/kausality-io/function-kausality/internal/replay"
 )
 
 // policyCommand groups what works on recorded changes instead of a cluster.

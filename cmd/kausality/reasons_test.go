@@ -117,9 +117,9 @@ func TestReasons(t *testing.T) {
 		column  int
 		source  []string
 	}{
-		"Events": {section: "Events", column: 1, source: slices.Concat(words(t, "gate/*.go", events), words(t, "drift/receiver.go", events),
-			words(t, "drift/glass.go", events), words(t, "policycontroller/derived_write.go", events),
-			words(t, "rollout/events.go", events))},
+		"Events": {section: "Events", column: 1, source: slices.Concat(words(t, "gate/*.go", events), words(t, "internal/drift/receiver.go", events),
+			words(t, "internal/drift/glass.go", events), words(t, "internal/policycontroller/derived_write.go", events),
+			words(t, "internal/rollout/events.go", events))},
 		"Decisions":  {section: "Reasons of decisions", column: 1, source: words(t, "admission/outcome/decision.go", constants("Reason", "Reason"))},
 		"Gate":       {section: "Reasons of the gate", column: 1, source: gate},
 		"Conditions": {section: "Conditions", column: 3, source: conditions},
@@ -141,7 +141,7 @@ func TestAnnotations(t *testing.T) {
 	}
 	text := string(raw)
 	n := 0
-	for _, file := range []string{"api/v1alpha1/annotations.go", "cluster/removal.go"} {
+	for _, file := range []string{"api/v1alpha1/annotations.go", "internal/cluster/removal.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", filepath.FromSlash(file)), nil, 0)
 		if err != nil {
 			t.Fatal(err)

@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	recordsv1alpha1 "github.com/kausality-io/function-kausality/api/records/v1alpha1"
-	"github.com/kausality-io/function-kausality/records"
-	"github.com/kausality-io/function-kausality/records/sink"
-	"github.com/kausality-io/function-kausality/records/spool"
+	"github.com/kausality-io/function-kausality/internal/records"
+	"github.com/kausality-io/function-kausality/internal/records/sink"
+	"github.com/kausality-io/function-kausality/internal/records/spool"
 )
 
 // drainTimeout is how long a process that ends still delivers records: its spool may go with its Pod.

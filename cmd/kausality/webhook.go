@@ -11,7 +11,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/gate"
-	"github.com/kausality-io/function-kausality/manifests"
+	"github.com/kausality-io/function-kausality/internal/manifests"
 	"github.com/kausality-io/function-kausality/webhook"
 )
 

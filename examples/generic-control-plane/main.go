@@ -3,12 +3,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -27,7 +27,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kausality-io/function-kausality/manifests"
+	"github.com/kausality-io/function-kausality/package/crds"
 )
 
 func main() {
@@ -112,23 +112,25 @@ func (s *server) prepare(ctx context.Context, dir string) error {
 	if err := writeKubeconfig(filepath.Join(dir, kubeconfig), s.as("hans", rootCluster)); err != nil {
 		return err
 	}
-	crds, err := manifests.Render(manifests.Options{CRDsOnly: true})
-	if err != nil {
-		return err
-	}
 	admin, err := client.New(s.loopback, client.Options{})
 	if err != nil {
 		return err
 	}
-	for documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(crds), len(crds)); ; {
-		crd := &unstructured.Unstructured{}
-		if err := documents.Decode(crd); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
+	names, err := fs.Glob(crds.FS, "*.yaml")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		raw, err := crds.FS.ReadFile(name)
+		if err != nil {
 			return err
 		}
+		crd := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(raw, &crd.Object); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
 		var last error
-		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 			last = client.IgnoreAlreadyExists(admin.Create(ctx, crd))
 			return last == nil, nil
 		})
@@ -136,6 +138,7 @@ func (s *server) prepare(ctx context.Context, dir string) error {
 			return fmt.Errorf("cannot create CRD %s: %w: %w", crd.GetName(), err, last)
 		}
 	}
+	return nil
 }
 
 // writeKubeconfig of a user.

@@ -13,7 +13,7 @@ import (
 // revision of the Composition, and the active revisions of the functions in its pipeline (KR-06-23). It
 // is "" for no revision.
 //
-// The parts are not those of package decider/builds, which include the images of Crossplane's own Pod:
+// The parts are not those of package internal/decider/builds, which include the images of Crossplane's own Pod:
 // no request shows them. Both are stored on objects, so that neither may change: every object would
 // count as upgraded. Where there is a webhook, the function does not write its own.
 func Fingerprint(req *fnv1.RunFunctionRequest, revision string) string {

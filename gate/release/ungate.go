@@ -19,8 +19,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/gate/systems"
+	"github.com/kausality-io/function-kausality/internal/cluster"
 )
 
 // Options select the objects to restore.

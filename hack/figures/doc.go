@@ -10,7 +10,7 @@
 //   - fields of a struct, an embedded one being one;
 //   - writers of a field: the functions that assign to it where another function
 //     can see it;
-//   - comments in a directory of the root: lines with nothing but a comment, in
+//   - comments in a directory of the root or of internal: lines with nothing but a comment, in
 //     1,000 lines of comments and code.
 //
 // The product is every Go file outside of examples/, hack/ and test/ that is no test and not

@@ -54,7 +54,7 @@ func (m figures) text(files []*file) {
 	for _, f := range files {
 		if !f.generated {
 			m.values[figure{kindLines, f.dir}] += f.lines
-			top, _, _ := strings.Cut(f.dir, "/")
+			top := directory(f.dir)
 			comments[top] += f.comments
 			all[top] += f.comments + f.code
 		}
@@ -62,6 +62,15 @@ func (m figures) text(files []*file) {
 	for top := range all {
 		m.values[figure{kindComments, top}] = 1000 * comments[top] / all[top]
 	}
+}
+
+// directory of the root that a package is in; that of internal, where it is in one of these.
+func directory(of string) string {
+	names := strings.SplitN(of, "/", 3)
+	if names[0] != "internal" || len(names) == 1 {
+		return names[0]
+	}
+	return names[0] + "/" + names[1]
 }
 
 // widths notes the types of a package, its structs and their fields.

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	recordsv1alpha1 "github.com/kausality-io/function-kausality/api/records/v1alpha1"
-	"github.com/kausality-io/function-kausality/records/sink"
+	"github.com/kausality-io/function-kausality/internal/records/sink"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 

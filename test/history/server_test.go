@@ -25,10 +25,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	recordsv1alpha1 "github.com/kausality-io/function-kausality/api/records/v1alpha1"
-	"github.com/kausality-io/function-kausality/history/query"
-	historyserver "github.com/kausality-io/function-kausality/history/server"
-	"github.com/kausality-io/function-kausality/history/stream"
-	"github.com/kausality-io/function-kausality/records/sink"
+	"github.com/kausality-io/function-kausality/internal/history/query"
+	historyserver "github.com/kausality-io/function-kausality/internal/history/server"
+	"github.com/kausality-io/function-kausality/internal/history/stream"
+	"github.com/kausality-io/function-kausality/internal/records/sink"
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/kausality-io/function-kausality/history"
-	"github.com/kausality-io/function-kausality/history/storetest"
+	"github.com/kausality-io/function-kausality/internal/history"
+	"github.com/kausality-io/function-kausality/internal/history/storetest"
 	"github.com/kausality-io/function-kausality/test/controlplane/postgres"
 )
 

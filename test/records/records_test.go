@@ -30,9 +30,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	recordsv1alpha1 "github.com/kausality-io/function-kausality/api/records/v1alpha1"
-	"github.com/kausality-io/function-kausality/records"
-	"github.com/kausality-io/function-kausality/records/sink"
-	"github.com/kausality-io/function-kausality/records/spool"
+	"github.com/kausality-io/function-kausality/internal/records"
+	"github.com/kausality-io/function-kausality/internal/records/sink"
+	"github.com/kausality-io/function-kausality/internal/records/spool"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/kausality-io/function-kausality/cluster"
-	"github.com/kausality-io/function-kausality/telemetry"
+	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/telemetry"
 )
 
 var expiry = telemetry.NewGauge("kausality_certificate_expiry_timestamp_seconds") // no sample, not 0, for none

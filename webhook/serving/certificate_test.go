@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/kausality-io/function-kausality/certs"
+	"github.com/kausality-io/function-kausality/internal/certs"
 )
 
 // tlsSecret with a new certificate.

@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/kausality-io/function-kausality/certs"
 	"github.com/kausality-io/function-kausality/internal/await"
+	"github.com/kausality-io/function-kausality/internal/certs"
 )
 
 // TestAnswers: a listener alone, whose connections are accepted by the kernel, is not ready.

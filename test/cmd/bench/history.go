@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	recordsv1alpha1 "github.com/kausality-io/function-kausality/api/records/v1alpha1"
-	"github.com/kausality-io/function-kausality/history"
-	"github.com/kausality-io/function-kausality/history/query"
+	"github.com/kausality-io/function-kausality/internal/history"
+	"github.com/kausality-io/function-kausality/internal/history/query"
 	"github.com/kausality-io/function-kausality/test/controlplane/postgres"
 )
 

@@ -1,0 +1,75 @@
+package drift
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/clock"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/settling"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/records"
+)
+
+// Resolve a drift, once. why is a clause for users, by the approval that resolved it, nil for none or where it is not known (KR-14-63).
+// Where one user approved it alone, that is reported, counted and an event, too (KR-14-43).
+func (r *Reporter) Resolve(ctx context.Context, d *v1alpha1.Drift, why string, by *v1alpha1.HopApproval) error {
+	if d.Status.Phase == v1alpha1.DriftResolved {
+		return nil
+	}
+	r.forget(d.Spec.ID)
+	r.forget(d.Spec.ID + keyRecurs)
+	for _, user := range append(slices.Clone(d.Status.Requesters), d.Status.RepeatFor) {
+		r.forget(d.Spec.ID + "/" + user)
+	}
+	if err := r.approved(ctx, d, why); err != nil {
+		return err
+	}
+	before := d.DeepCopy()
+	d = d.DeepCopy()
+	glass := approval.BrokenGlass(by)
+	d.Status.Phase, d.Status.Resolution, d.Status.Approval, d.Status.BrokenGlass = v1alpha1.DriftResolved, why, by.DeepCopy(), glass
+	err := r.Client.Status().Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if kerrors.IsConflict(err) || kerrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot resolve drift: %w", err)
+	}
+	if r.Records.Enabled() {
+		r.Records.Add(records.OfResolution(d, clock.Now()))
+	}
+	if glass != nil {
+		r.glassBroken(d, glass)
+	}
+	return nil
+}
+
+// approved ends what else allows a difference, where it is over since it was approved. It is first: a process that ends in between does it again.
+func (r *Reporter) approved(ctx context.Context, d *v1alpha1.Drift, why string) error {
+	if why != settling.WhyApproved || r.Approved == nil {
+		return nil
+	}
+	on := []v1alpha1.ObjectReference{d.Spec.Parent}
+	if d.Spec.Relation == v1alpha1.RelationExternal && d.Spec.Child.UID != d.Spec.Parent.UID {
+		on = append(on, d.Spec.Child)
+	}
+	for _, o := range on {
+		if o.Name == "" {
+			continue
+		}
+		err := r.Approved(ctx, identity.Ref(o), d.Spec.ID)
+		switch {
+		case kerrors.IsForbidden(err) || kerrors.IsInvalid(err): // a Drift must not stay open for ever, nor a gate wait for it
+			r.Log.Error(err, "cannot end the approvals that are left over", "drift", d.Name, "object", o.Name)
+		case err != nil:
+			return fmt.Errorf("cannot end the approvals that are left over: %w", err)
+		}
+	}
+	return nil
+}

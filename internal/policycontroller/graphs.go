@@ -1,0 +1,123 @@
+package policycontroller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kausality-io/function-kausality/admission/authorship"
+	"github.com/kausality-io/function-kausality/admission/settings"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/cluster"
+)
+
+// knownKro is the release of kro whose children have a parent (KR-18-01).
+const knownKro = "v0.9."
+
+// graphResource is the resource of graphs.
+var graphResource = authorship.GraphResource.GroupResource()
+
+// maxFailed is how many graphs a message explains.
+const maxFailed = 3
+
+// graphKind is a kind that a graph of kro defines.
+type graphKind struct {
+	schema.GroupResource
+	// Graph is its name, and Version the release of kro that made the CRD; empty where that is unknown.
+	Graph, Version string
+}
+
+// graphKinds of the cluster, by their CRDs, in order.
+func graphKinds(ctx context.Context, from client.Reader) ([]graphKind, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(crdKind.GroupVersion().WithKind(crdKind.Kind + "List"))
+	if err := from.List(ctx, list, client.MatchingLabels{cluster.LabelGraphOwned: "true"}); err != nil {
+		return nil, fmt.Errorf("cannot list the CRDs of graphs: %w", err)
+	}
+	var out []graphKind
+	for i := range list.Items {
+		crd := &list.Items[i]
+		if graph := cluster.GraphOf(crd); graph != "" {
+			out = append(out, graphKind{schema.ParseGroupResource(crd.Name), graph, crd.Labels[cluster.LabelGraphVersion]})
+		}
+	}
+	slices.SortFunc(out, func(a, b graphKind) int { return strings.Compare(a.String(), b.String()) })
+	return out, nil
+}
+
+// graphsOf a policy: the condition about the graphs of kro that it covers, or of which it covers the instances; false for neither.
+// Nothing is guarded that no policy names (KR-18-07).
+func graphsOf(policy string, set settings.Set, kinds []graphKind) (metav1.Condition, bool) {
+	covers := func(gr schema.GroupResource, by func(name string) bool) bool {
+		return slices.ContainsFunc(set.Scopes(), func(s settings.Scope) bool { return by(s.Policy) && s.Covers(gr.Group, gr.Resource) })
+	}
+	own, anyPolicy := func(name string) bool { return name == policy }, func(string) bool { return true }
+	ofGraphs, found := covers(graphResource, own), false
+	var unguarded, unknown, other []string
+	for _, k := range kinds {
+		ofKind := covers(k.GroupResource, own)
+		found = found || ofKind || ofGraphs
+		switch {
+		case ofGraphs && !covers(k.GroupResource, anyPolicy):
+			unguarded = append(unguarded, k.String())
+		case ofKind && !covers(graphResource, anyPolicy):
+			unknown = append(unknown, k.String())
+		case (ofKind || ofGraphs) && !strings.HasPrefix(k.Version, knownKro):
+			other = append(other, k.String()+" ("+k.Version+")")
+		}
+	}
+	out := metav1.Condition{Type: v1alpha1.KausalityGraphs, Status: metav1.ConditionFalse, Reason: v1alpha1.KausalityReasonNotGuarded}
+	switch {
+	case len(unguarded) > 0:
+		out.Message = "edits of graphs are not held on " + named(unguarded) + ": no policy covers them; add them to the resources of a policy"
+	case len(unknown) > 0:
+		out.Message = "who edits the graphs of " + named(unknown) + " is unknown: no policy covers " + graphResource.String() +
+			"; add it to the resources of a policy"
+	case len(other) > 0:
+		out.Reason = v1alpha1.KausalityReasonOtherRelease
+		out.Message = "another release of kro than " + knownKro + "x defines " + named(other) +
+			": children of their instances may have no parent, and are not held then; read docs/kro.md before you rely on it"
+	default:
+		out.Status, out.Reason, out.Message = metav1.ConditionTrue, v1alpha1.KausalityReasonGuarded, "graphs of kro are guarded, and the kinds that they define"
+	}
+	return out, found
+}
+
+// notDerived is the condition of a policy that covers graphs about those from which no policies could be derived, by name with the reason;
+// false where there is none (KR-18-11).
+func notDerived(policy string, set settings.Set, failed map[string]string) (metav1.Condition, bool) {
+	covered := slices.ContainsFunc(set.Scopes(), func(s settings.Scope) bool {
+		return s.Policy == policy && s.Covers(graphResource.Group, graphResource.Resource)
+	})
+	return metav1.Condition{Type: v1alpha1.KausalityGraphs, Status: metav1.ConditionFalse, Reason: v1alpha1.KausalityReasonNotDerived,
+		Message: "no AllowancePolicies are derived from " + describeFailed(failed)}, covered && len(failed) > 0
+}
+
+// describeFailed lists graphs with the reasons.
+func describeFailed(failed map[string]string) string {
+	var out []string
+	for _, graph := range slices.Sorted(maps.Keys(failed)) {
+		out = append(out, graph+" ("+failed[graph]+")")
+	}
+	if n := len(out) - maxFailed; n > 0 {
+		return strings.Join(out[:maxFailed], ", ") + fmt.Sprintf(" and %d more", n)
+	}
+	return strings.Join(out, ", ")
+}
+
+// maxNamed bounds what a message names.
+const maxNamed = 5
+
+// named are the first of a list, and how many there are beside them.
+func named(list []string) string {
+	if n := len(list) - maxNamed; n > 0 {
+		return strings.Join(list[:maxNamed], ", ") + fmt.Sprintf(" and %d more", n)
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,8 @@
+package policycontroller
+
+import "github.com/kausality-io/function-kausality/internal/telemetry"
+
+var (
+	writes   = telemetry.NewCounter("kausality_controller_writes_total")
+	policies = telemetry.NewGauge("kausality_policies")
+)

@@ -1,8 +1,0 @@
-package policycontroller
-
-import "github.com/kausality-io/function-kausality/telemetry"
-
-var (
-	writes   = telemetry.NewCounter("kausality_controller_writes_total")
-	policies = telemetry.NewGauge("kausality_policies")
-)
