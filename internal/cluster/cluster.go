@@ -25,6 +25,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/onepass"
 )
 
 // Cluster puts together what a process sees of a cluster.
@@ -59,7 +60,7 @@ func New(config *rest.Config) (*Cluster, error) {
 		return nil, fmt.Errorf("cannot make an HTTP client: %w", err)
 	}
 	c := &Cluster{wholes: newWholes(), Claims: &approval.Keys{}}
-	if c.Dynamic, err = dynamic.NewForConfigAndClient(config, client); err != nil {
+	if c.Dynamic, err = onepass.NewClient(config, client); err != nil {
 		return nil, fmt.Errorf("cannot make a client: %w", err)
 	}
 	if c.Kubernetes, err = kubernetes.NewForConfigAndClient(config, client); err != nil {

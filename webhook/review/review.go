@@ -23,7 +23,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/subject"
-	"github.com/kausality-io/function-kausality/webhook/reader"
+	"github.com/kausality-io/function-kausality/internal/onepass"
 	"github.com/kausality-io/function-kausality/webhook/serving"
 )
 
@@ -143,7 +143,7 @@ func UIDIn(body []byte) types.UID {
 // Decode a review. With an error it returns what could be read, never nil.
 func Decode(body []byte, now time.Time) (*Review, error) {
 	r := &Review{Req: &admission.Request{Time: now}}
-	content, err := reader.Values(body)
+	content, err := onepass.Review(body)
 	if err != nil {
 		r.Uid = UIDIn(body)
 		return r, fmt.Errorf("cannot decode the review: %w", err)

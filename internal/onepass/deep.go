@@ -1,4 +1,4 @@
-package reader
+package onepass
 
 import "bytes"
 
@@ -13,7 +13,7 @@ func deep(raw []byte) (review map[string]any, ok bool) {
 	if len(objects) == 0 {
 		return nil, false
 	}
-	review, err := values(outer)
+	review, err := values(outer, true)
 	if err != nil {
 		return nil, false
 	}
@@ -22,7 +22,7 @@ func deep(raw []byte) (review map[string]any, ok bool) {
 		return nil, false
 	}
 	for key, object := range objects {
-		if request[key], err = values(object); err != nil {
+		if request[key], err = values(object, true); err != nil {
 			return nil, false
 		}
 	}

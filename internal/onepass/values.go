@@ -1,4 +1,4 @@
-package reader
+package onepass
 
 import (
 	"bytes"
@@ -10,13 +10,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Values of a JSON object, as k8s.io/apimachinery/pkg/util/json reads them: whole numbers are int64 if they
-// fit, others float64, and the last of equal names counts. It reads every byte once. Parts of an "oldObject"
-// that are byte for byte the same in the "object" before it are the same value, so that neither may be
-// modified. docs/design/0008-reading-reviews.md has what that saves.
-// A review is nested deeper than the objects in it, which may be as deep as the decoder reads: see deep.
-func Values(raw []byte) (map[string]any, error) {
-	m, err := values(raw)
+// Object is what k8s.io/apimachinery/pkg/util/json reads of a JSON object: whole numbers are int64 if they fit,
+// others float64, and the last of equal names counts. It reads every byte once.
+func Object(raw []byte) (map[string]any, error) { return values(raw, false) }
+
+// Review is Object for an AdmissionReview. Parts of an "oldObject" that are byte for byte the same in the
+// "object" before it are the same value, as are all objects without fields, so that none may be modified.
+// docs/design/0008-reading-reviews.md has what that saves. A review is nested deeper than the objects in it, which
+// may be as deep as the decoder reads: see deep.
+func Review(raw []byte) (map[string]any, error) {
+	m, err := values(raw, true)
 	if err != nil {
 		if read, ok := deep(raw); ok {
 			return read, nil
@@ -25,8 +28,8 @@ func Values(raw []byte) (map[string]any, error) {
 	return m, err
 }
 
-func values(raw []byte) (map[string]any, error) {
-	p := parser{raw: raw, in: jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
+func values(raw []byte, shared bool) (map[string]any, error) {
+	p := parser{raw: raw, shared: shared, in: jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
 	v, err := p.value(nil, nil)
 	if err != nil {
 		return nil, err
@@ -41,10 +44,12 @@ func values(raw []byte) (map[string]any, error) {
 	return m, nil
 }
 
-// parser of one review.
+// parser of one object.
 type parser struct {
 	raw []byte
-	in  *jsontext.Decoder
+	// shared is true for a review.
+	shared bool
+	in     *jsontext.Decoder
 	// members of objects and items of lists that are being read: each map and slice is allocated once, in
 	// its final size.
 	members []member
@@ -121,32 +126,12 @@ func (p *parser) object(like, own *part) (any, error) {
 			break
 		}
 		m := member{name: t.String()} // copied before the next token is read
-		switch {
-		case like != nil:
-			m.value, err = p.similar(like.fields[m.name])
-		case own != nil && p.composite():
-			var field part
-			if m.value, err = p.value(nil, &field); len(field.raw) >= shareable {
-				if own.fields == nil {
-					own.fields = map[string]part{}
-				}
-				own.fields[m.name] = field
-			}
-		case own != nil:
-			m.value, err = p.value(nil, nil)
-		case m.name == "object":
-			m.value, err = p.value(nil, &object)
-		case m.name == "oldObject":
-			m.value, err = p.similar(object)
-		default:
-			m.value, err = p.value(nil, nil)
-		}
-		if err != nil {
+		if m.value, err = p.field(m.name, like, own, &object); err != nil {
 			return nil, err
 		}
 		p.members = append(p.members, m)
 	}
-	if len(p.members) == first {
+	if len(p.members) == first && p.shared {
 		if p.empty == nil {
 			p.empty = map[string]any{}
 		}
@@ -158,6 +143,31 @@ func (p *parser) object(like, own *part) (any, error) {
 	}
 	p.members = p.members[:first]
 	return out, nil
+}
+
+// field reads the value of a field. object is that of the field "object" of a review.
+func (p *parser) field(name string, like, own, object *part) (any, error) {
+	switch {
+	case like != nil:
+		return p.similar(like.fields[name])
+	case own != nil && p.composite():
+		var field part
+		v, err := p.value(nil, &field)
+		if len(field.raw) >= shareable {
+			if own.fields == nil {
+				own.fields = map[string]part{}
+			}
+			own.fields[name] = field
+		}
+		return v, err
+	case own != nil || !p.shared:
+		return p.value(nil, nil)
+	case name == "object":
+		return p.value(nil, object)
+	case name == "oldObject":
+		return p.similar(*object)
+	}
+	return p.value(nil, nil)
 }
 
 // composite reports whether the next value is an object or a list.

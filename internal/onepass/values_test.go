@@ -1,4 +1,4 @@
-package reader
+package onepass
 
 import (
 	"encoding/json"
@@ -39,7 +39,7 @@ func review(tb testing.TB, old, new map[string]any) []byte {
 
 var long = strings.Repeat("x", shareable)
 
-// documents that Values reads as the library of Kubernetes does, or refuses as it does.
+// documents that Review and Object read as the library of Kubernetes does, or refuse as it does.
 var documents = []string{
 	`{}`, `{"a":null,"b":[],"c":{},"d":[null,true,false,"",{"e":[[1]]}]}`,
 	`{"n":[0,-0,1,-1,9223372036854775807,-9223372036854775808,9223372036854775808,1.0,1.5,-2.5e3,1E2,1e-7,0.1]}`,
@@ -51,22 +51,24 @@ var documents = []string{
 	``, `{`, `{"a"}`, `{"a":1,}`, `{"a":1}{}`, `{"a":01}`, `{"a":1e999}`, `{"a":tru}`, `{"a":[1,}`, `{"a":"`, "{\"a\":\"\n\"}", `[1]`, `null`, `"a"`, `{"a":]}`,
 }
 
-// same reports how Values and the Kubernetes library read a document.
+// same reports how Review, Object and the Kubernetes library read a document.
 func same(t *testing.T, raw []byte) {
 	t.Helper()
 	var want any
 	wrong := kjson.Unmarshal(raw, &want)
-	got, err := Values(raw)
 	object, ok := want.(map[string]any)
-	switch {
-	case (err == nil) != (wrong == nil && ok):
-		t.Errorf("%q: error %v, want %v", raw, err, wrong)
-	case err == nil && !reflect.DeepEqual(got, object):
-		t.Errorf("%q: %#v, want %#v", raw, got, object)
+	for name, read := range map[string]func([]byte) (map[string]any, error){"Review": Review, "Object": Object} {
+		got, err := read(raw)
+		switch {
+		case (err == nil) != (wrong == nil && ok):
+			t.Errorf("%s %q: error %v, want %v", name, raw, err, wrong)
+		case err == nil && !reflect.DeepEqual(got, object):
+			t.Errorf("%s %q: %#v, want %#v", name, raw, got, object)
+		}
 	}
 }
 
-// TestValues: Values returns what the library of Kubernetes does.
+// TestValues: Review and Object return what the library of Kubernetes does.
 func TestValues(t *testing.T) {
 	for _, d := range documents {
 		same(t, []byte(d))
@@ -87,7 +89,7 @@ func TestShared(t *testing.T) {
 	is["metadata"].(map[string]any)["managedFields"].([]any)[0].(map[string]any)["time"] = "2026-01-02T00:00:00Z"
 	body := review(t, was, is)
 	same(t, body)
-	read, err := Values(body)
+	read, err := Review(body)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package reader
+package onepass
 
 import (
 	"strings"
@@ -15,10 +15,10 @@ func TestDeepObjects(t *testing.T) {
 	const depth = 10_000
 	object := nested(depth-1, `{"kind":"Thing","b":"\"}]{[\\"}`)
 	review := `{"kind":"AdmissionReview","request":{"uid":"u1","object":` + object + `,"kind":{"kind":"object"},"oldObject":` + object + `,"operation":"UPDATE"}}`
-	if _, err := values([]byte(review)); err == nil {
+	if _, err := values([]byte(review), true); err == nil {
 		t.Fatal("the decoder reads it as it is")
 	}
-	read, err := Values([]byte(review))
+	read, err := Review([]byte(review))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestDeepObjects(t *testing.T) {
 			t.Errorf("%s: got %v", key, got)
 		}
 	}
-	if _, err := Values([]byte(`{"request":{"object":` + nested(depth, "{}") + `}}`)); err == nil {
+	if _, err := Review([]byte(`{"request":{"object":` + nested(depth, "{}") + `}}`)); err == nil {
 		t.Error("deeper than the API server accepts")
 	}
 }
