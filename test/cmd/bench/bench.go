@@ -21,9 +21,10 @@ type bench struct {
 	bins   parts.Paths
 	certs  string
 
-	// Of the requests: ours, and the addresses of its peers by what they do.
+	// Of the requests: ours, the addresses of its peers by what they do, and the processes of all.
 	kausality *kausality
 	peers     map[string]string
+	processes map[string]*controlplane.Process
 }
 
 // start a control plane; stop it in the end.

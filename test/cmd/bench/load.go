@@ -19,6 +19,8 @@ import (
 // load is what users and controllers do with Apps and their Parts, repeatedly,
 // each step with its expected outcome.
 type load struct {
+	// group of the Apps and Parts.
+	group      string
 	hans, ctrl dynamic.Interface
 	started    time.Time
 
@@ -49,8 +51,8 @@ const (
 	settleWithin = time.Minute
 )
 
-func newLoad(b *bench) (*load, error) {
-	l := &load{started: time.Now(), full: make(chan struct{}), counts: map[string]int{}}
+func newLoad(b *bench, group string) (*load, error) {
+	l := &load{group: group, started: time.Now(), full: make(chan struct{}), counts: map[string]int{}}
 	for user, to := range map[string]*dynamic.Interface{"hans@example.com": &l.hans, "system:serviceaccount:apps:app-controller": &l.ctrl} {
 		config := b.ConfigAs(user, "system:masters")
 		config.QPS = -1
@@ -101,11 +103,11 @@ func (l *load) note(ctx context.Context, what string, err error) bool {
 }
 
 func (l *load) apps(c dynamic.Interface) dynamic.ResourceInterface {
-	return c.Resource(schema.GroupVersionResource{Group: "soak.bench.example.org", Version: "v1", Resource: "apps"}).Namespace("default")
+	return c.Resource(schema.GroupVersionResource{Group: l.group, Version: "v1", Resource: "apps"}).Namespace("default")
 }
 
 func (l *load) parts(c dynamic.Interface) dynamic.ResourceInterface {
-	return c.Resource(schema.GroupVersionResource{Group: "soak.bench.example.org", Version: "v1", Resource: "parts"}).Namespace("default")
+	return c.Resource(schema.GroupVersionResource{Group: l.group, Version: "v1", Resource: "parts"}).Namespace("default")
 }
 
 // work through a worker's Apps until the context ends.
@@ -163,7 +165,7 @@ func (l *load) app(ctx context.Context, name string, round int) {
 func size(n int) []byte { return fmt.Appendf(nil, `{"spec":{"size":%d}}`, n) }
 
 func (l *load) create(ctx context.Context, name string) bool {
-	app := thing("soak.bench.example.org", name)
+	app := thing(l.group, name)
 	app.SetKind("App")
 	app, err := l.apps(l.hans).Create(ctx, app, metav1.CreateOptions{})
 	if !l.note(ctx, "allowed", err) {
@@ -174,7 +176,7 @@ func (l *load) create(ctx context.Context, name string) bool {
 }
 
 func part(app *unstructured.Unstructured, name string) *unstructured.Unstructured {
-	p := thing("soak.bench.example.org", name)
+	p := thing(app.GroupVersionKind().Group, name)
 	p.SetKind("Part")
 	yes := true
 	p.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: app.GetAPIVersion(), Kind: "App", Name: app.GetName(), UID: app.GetUID(), Controller: &yes}})

@@ -75,6 +75,25 @@ func (f *aims) err() error {
 	return nil
 }
 
+// cpuOf a process so far, in the kernel and outside of it: fields 14 and 15 of its stat in /proc, in hundredths of a second.
+func cpuOf(pid int) (time.Duration, error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, fmt.Errorf("cannot read the CPU time of a process: %w", err)
+	}
+	_, rest, _ := strings.Cut(string(raw), ") ") // the second field is a name in parentheses
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("cannot read the CPU time of process %d: %q", pid, raw)
+	}
+	user, err := strconv.Atoi(fields[11])
+	if err != nil {
+		return 0, fmt.Errorf("cannot read the CPU time of process %d: %w", pid, err)
+	}
+	system, err := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond, err
+}
+
 // memoryOf a process in KiB, by its name in /proc.
 func memoryOf(pid int, what string) (int, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -42,7 +42,7 @@ webhooks:
   timeoutSeconds: 5
   clientConfig: {url: "https://%[2]s/mutate", caBundle: %[3]q}
   rules:
-  - {apiGroups: ["%[1]s.bench.example.org"], apiVersions: ["*"], resources: ["things"], operations: [CREATE, UPDATE, DELETE]}
+  - {apiGroups: ["%[1]s.bench.example.org"], apiVersions: ["*"], resources: ["things", "parts"], operations: [CREATE, UPDATE, DELETE]}
 ---
 `
 
@@ -75,7 +75,10 @@ func requests(ctx context.Context, o options) error {
 	}
 	report(os.Stdout, took)
 	reportHandler(os.Stdout, before, after)
-	return b.reportSizes(ctx, os.Stdout)
+	if err := b.reportSizes(ctx, os.Stdout); err != nil {
+		return err
+	}
+	return b.cpu(ctx)
 }
 
 // reportSizes of what is stored: each byte is read and written many times on the way
@@ -102,6 +105,9 @@ func (b *bench) prepare(ctx context.Context) error {
 	for _, a := range arms {
 		kinds = append(kinds, controlplane.Kind{Group: a + ".bench.example.org", Kind: "Thing"})
 	}
+	for _, a := range cpuArms {
+		kinds = append(kinds, controlplane.Kind{Group: resource(a).Group, Kind: "App"}, controlplane.Kind{Group: resource(a).Group, Kind: "Part"})
+	}
 	if err := b.Define(ctx, kinds...); err != nil {
 		return err
 	}
@@ -112,6 +118,7 @@ func (b *bench) prepare(ctx context.Context) error {
 	if b.kausality, err = b.startKausality(ctx, []string{"*.kausality.bench.example.org"}); err != nil {
 		return err
 	}
+	b.processes["kausality"] = b.kausality.Process
 	if err := b.configurePeer(ctx, "bare", b.kausality.address); err != nil {
 		return err
 	}
@@ -128,7 +135,7 @@ func (b *bench) startPeers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.peers = map[string]string{}
+	b.peers, b.processes = map[string]string{}, map[string]*controlplane.Process{}
 	for _, kind := range []string{"noop", "http2", "patch", "reads"} {
 		port, err := controlplane.FreePort()
 		if err != nil {
@@ -136,7 +143,7 @@ func (b *bench) startPeers(ctx context.Context) error {
 		}
 		b.peers[kind] = fmt.Sprintf("127.0.0.1:%d", port)
 		cmd := exec.Command(self, "--serve="+kind, "--address="+b.peers[kind], "--certs="+b.certs)
-		if _, err := b.Run(ctx, kind, cmd); err != nil {
+		if b.processes[kind], err = b.Run(ctx, kind, cmd); err != nil {
 			return err
 		}
 	}

@@ -43,7 +43,7 @@ func soak(ctx context.Context, o options) error {
 	if err := b.ready(ctx, replicas); err != nil {
 		return err
 	}
-	l, err := newLoad(b)
+	l, err := newLoad(b, "soak.bench.example.org")
 	if err != nil {
 		return err
 	}
