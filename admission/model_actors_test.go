@@ -191,8 +191,7 @@ func (m *model) spend(o *unstructured.Unstructured, c v1alpha1.Claim, next v1alp
 	o.SetAnnotations(a)
 }
 
-// gate is the gate controller looking at one MR, as gate.Controller.Reconcile
-// does; it may crash between any two writes.
+// gateStep is the gate controller looking at one MR, as package gate does; it may crash between any two writes.
 func (m *model) gateStep(key string) {
 	if m.alone {
 		return
@@ -229,7 +228,7 @@ func (m *model) gateStep(key string) {
 func (m *model) gateNow() time.Time { return m.now.Add(m.skew) }
 
 // finishGate finds the holders of approvals, the XR as it is given, and finishes
-// a claim of a closed gate, as gate.Controller.finish does. ok is false where the
+// a claim of a closed gate, as package gate does. ok is false where the
 // gate controller crashed, or is to start again.
 func (m *model) finishGate(key string, o *unstructured.Unstructured, g *gating.Managed, xr *unstructured.Unstructured) (ok bool) {
 	g.Holders = []identity.Holder{{State: g.MR, Kind: g.Kind}}

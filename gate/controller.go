@@ -3,25 +3,20 @@ package gate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
 	"golang.org/x/time/rate"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/tools/events"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/parent"
-	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/gate/systems"
 	"github.com/kausality-io/function-kausality/internal/cluster"
-	"github.com/kausality-io/function-kausality/internal/drift"
-	"github.com/kausality-io/function-kausality/internal/policystore"
-	"github.com/kausality-io/function-kausality/internal/records"
+	"github.com/kausality-io/function-kausality/internal/telemetry"
 )
 
 const (
@@ -29,94 +24,42 @@ const (
 	workers = 4
 	// installsPerSecond bounds how fast unmasked MRs are masked (KR-08-18).
 	installsPerSecond = 10
+	// rulesPoll is how often it is looked whether the ApprovalRules are known.
+	rulesPoll = 50 * time.Millisecond
 )
 
-// Controller of the gates. Fill the exported fields, call Setup before the cluster
-// starts, then Start on the leader.
+// Controller runs the three reconcilers: of managed resources and of objects of external systems, which share a queue, and the waker
+// of composites. See listen for what makes them reconcile.
 type Controller struct {
-	Cluster     *cluster.Cluster
-	Drifts      client.Client
-	Reporter    *drift.Reporter
-	Events      events.EventRecorder
-	DefaultMode v1alpha1.Mode
-	// CreationGrace as in gating.Managed.
-	CreationGrace time.Duration
-	// Deadline after which an unconfirmed opening is closed, where no policy has
-	// one.
-	Deadline time.Duration
-	// CloseTo are the verbs that a closed gate leaves to the provider; nil for
-	// Observe alone.
-	CloseTo []v1alpha1.Verb
-	// CarryPendingDrift and Provenance as in admission.Options.
-	CarryPendingDrift bool
-	Provenance        []v1alpha1.Provenance
-	// Ignore has the external differences that do not count; nil for none.
-	Ignore external.Rules
-	// Rules has the ApprovalRules; nil for none.
-	Rules *policystore.Store
-	// Shard of the gated objects that this process reconciles.
-	Shard Shard
-	// UserID of this process, for claims.
-	UserID string
-	Log    logr.Logger
-	// Records of transitions; nil where none are kept.
-	Records *records.Recorder
+	*core
+	managed managed
+	foreign foreign
+	waker   *waker
 
-	// gates reconciles what gateQueue gets: managed resources, objects of external
-	// systems, and their parents. installs are the order in which it masks.
-	gates     controller.TypedController[parent.Ref]
-	gateQueue *queue
-	installs  *turns
-	// wakeups reconciles what wakeQueue gets: composites whose children were
-	// refused, and policies that changed. wakeRate limits how fast it wakes.
-	wakeups   controller.TypedController[parent.Ref]
-	wakeQueue *queue
-	wakeRate  *rate.Limiter
-
-	// leading is true while the controllers run.
-	leading atomic.Bool
-	relaxed relaxations
-	thaws   thaws
-	// ungateable kinds of external systems drop the field that closes the gate;
-	// the keys are schema.GroupVersionKinds.
-	ungateable sync.Map
-	// remaining differences of external resources, for their events.
-	remaining remaining
-	// shadows are what is known of managed resources in mode log.
-	shadows shadows
-	// externalStates of objects of external systems, for metrics.
-	externalStates externalStates
+	// gates reconciles what the queue of the scope gets, wakeups what that of the waker gets.
+	gates, wakeups controller.TypedController[parent.Ref]
 }
 
-// Setup registers the event handlers and makes the controllers. Call it before the
-// cluster starts.
-func (c *Controller) Setup() (err error) {
-	c.gateQueue, c.installs = newQueue(), newTurns()
-	if c.gates, err = newController("gate", workers, c.gateQueue, c.Log, c.reconcile); err != nil {
-		return err
+// newController returns the Controller of what a core decides. Call Start on the leader, once the cluster has started.
+func newController(c *core) (*Controller, error) {
+	ctl := &Controller{core: c, managed: managed{core: c}, foreign: foreign{core: c, ungateable: &sync.Map{}}, waker: newWaker(c)}
+	var err error
+	if ctl.gates, err = newQueued("gate", workers, c.scope.queue, c.log, ctl.reconcile); err != nil {
+		return nil, err
 	}
-	c.wakeQueue, c.wakeRate = newQueue(), rate.NewLimiter(wakesPerSecond, wakesPerSecond)
-	if c.wakeups, err = newController("gate-wakeups", 1, c.wakeQueue, c.Log, c.reconcileWakeup); err != nil {
-		return err
+	if ctl.wakeups, err = newQueued("gate-wakeups", 1, ctl.waker.queue, c.log, ctl.waker.reconcile); err != nil {
+		return nil, err
 	}
-	c.Cluster.Kinds.OnChange(c.watchPolicies)
-	c.Cluster.States.OnChange(c.changed)
-	c.Cluster.Policies.OnChange(c.policiesChanged)
-	c.Cluster.Scope.OnRemoval(func() { removed(c) })
-	if c.Rules != nil {
-		c.Rules.OnChange(c.rulesChanged)
-	}
-	c.watchSystems()
-	return c.Cluster.Namespaces.OnChange(c.namespaceChanged)
+	return ctl, nil
 }
 
 // Start the controllers; it returns when the context ended and they did.
 func (c *Controller) Start(ctx context.Context) error {
-	if !c.Cluster.States.Synced(ctx) || !c.rulesSynced(ctx) {
+	if !c.cluster.States.Synced(ctx) || !c.rulesSynced(ctx) {
 		return nil
 	}
-	c.leading.Store(true)
-	defer c.leading.Store(false)
+	c.scope.leading.Store(true)
+	defer c.scope.leading.Store(false)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -128,8 +71,10 @@ func (c *Controller) Start(ctx context.Context) error {
 			}
 		})
 	}
-	wg.Go(func() { c.installs.run(ctx, rate.NewLimiter(installsPerSecond, installsPerSecond), c.gateQueue.add) })
-	if c.gateQueue.awaitStart(ctx) && c.wakeQueue.awaitStart(ctx) {
+	wg.Go(func() {
+		c.installs.run(ctx, rate.NewLimiter(installsPerSecond, installsPerSecond), c.scope.queue.add)
+	})
+	if c.scope.queue.awaitStart(ctx) && c.waker.queue.awaitStart(ctx) {
 		c.resume(ctx)
 	}
 	wg.Wait()
@@ -139,43 +84,60 @@ func (c *Controller) Start(ctx context.Context) error {
 // rulesSynced waits until the ApprovalRules are known: without them one approval would open a gate that needs two. It is false where
 // the context ends before.
 func (c *Controller) rulesSynced(ctx context.Context) bool {
-	err := wait.PollUntilContextCancel(ctx, rulesPoll, true, func(context.Context) (bool, error) { return c.Rules == nil || c.Rules.HasSynced(), nil })
+	err := wait.PollUntilContextCancel(ctx, rulesPoll, true, func(context.Context) (bool, error) { return c.rules == nil || c.rules.HasSynced(), nil })
 	return err == nil
 }
 
-// rulesPoll is how often it is looked whether the ApprovalRules are known.
-const rulesPoll = 50 * time.Millisecond
-
 // resume what the last leader did: every object may have changed since.
 func (c *Controller) resume(ctx context.Context) {
-	for _, i := range c.Cluster.Kinds.All() {
-		cluster.Each("gate", c.Cluster.States.List(i.GVK), func(o *cluster.Object) { c.changed(nil, o) })
+	for _, i := range c.cluster.Kinds.All() {
+		cluster.Each("gate", c.cluster.States.List(i.GVK), func(o *cluster.Object) { c.changed(nil, o) })
 	}
-	c.noteFreezes()
-	c.noteWindows()
-	if err := c.wakeRefused(ctx, ""); err != nil {
-		c.Log.Error(err, "cannot wake what was refused")
-	}
-}
-
-// removed is called when Kausality is about to be removed: nothing is refused any more.
-func removed(c *Controller) {
-	c.recheckAll()
-	if err := c.wakeRefused(context.Background(), ""); err != nil { // from a cache: it does not block
-		c.Log.Error(err, "cannot wake what was refused")
+	c.waker.noteFreezes()
+	c.waker.noteWindows()
+	if err := c.waker.wakeRefused(ctx, ""); err != nil {
+		c.log.Error(err, "cannot wake what was refused")
 	}
 }
 
 // NeedLeaderElection is true: one replica of a shard moves the gates.
 func (c *Controller) NeedLeaderElection() bool { return true }
 
-// managed reports whether an object has managementPolicies, which the gate masks.
-func (c *Controller) managed(ref parent.Ref) bool {
-	return c.Cluster.Kinds.Kind(ref.GroupVersionKind).ManagementPolicies
+// reconcile a gated object, or one that holds approvals for gated ones.
+func (c *Controller) reconcile(ctx context.Context, ref parent.Ref) (reconcile.Result, error) {
+	ctx, span := telemetry.Span(ctx, "gate")
+	again, err := c.reconcileOne(ctx, ref)
+	telemetry.End(span, err, "kind", ref.Kind)
+	return result(ctx, again, err)
 }
 
-// isUngateable reports whether the objects of a kind cannot be gated.
-func (c *Controller) isUngateable(gvk schema.GroupVersionKind) bool {
-	_, is := c.ungateable.Load(gvk)
-	return is
+// reconcileOne object. again is when to reconcile it without a change, as for a deadline; 0 for never.
+func (c *Controller) reconcileOne(ctx context.Context, ref parent.Ref) (again time.Duration, err error) {
+	o := c.cluster.States.Cached(ref)
+	if o == nil { // if it is created again, its watch brings it back
+		c.reporter.externalStates.forget(ref)
+		c.installs.drop(ref)
+		return 0, nil
+	}
+	if s := systems.For(ref.GroupVersionKind); s != nil {
+		return c.foreign.reconcile(ctx, o, s)
+	}
+	if !c.scope.managed(ref) {
+		return 0, c.managed.reconcileHolder(ctx, o)
+	}
+	return c.managed.reconcile(ctx, o)
+}
+
+// result for the controller. A conflict is retried with backoff like an error, and
+// is not logged as one: the object changed since it was read.
+func result(ctx context.Context, again time.Duration, err error) (reconcile.Result, error) {
+	switch {
+	case err == nil:
+		return reconcile.Result{RequeueAfter: again}, nil
+	case errors.Is(ctx.Err(), context.Canceled): // the next leader reconciles everything
+		return reconcile.Result{}, nil
+	case kerrors.IsConflict(err):
+		return reconcile.Result{Requeue: true}, nil //nolint:staticcheck // RequeueAfter has no backoff.
+	}
+	return reconcile.Result{}, fmt.Errorf("cannot reconcile gate: %w", err)
 }

@@ -7,6 +7,12 @@
 // the object has not changed since it was read (KR-08-23). All state is in the
 // objects: a process that ends between two writes is continued by the next leader.
 //
+// Three reconcilers share a core, which decides by admission/gating: managed, of managed
+// resources and of those that hold approvals for them; foreign, of objects of
+// external systems; and waker, of composites that wait for what allows a change.
+// Controller.listen has what makes each of them reconcile. A comment at a return
+// that does nothing has what brings the object back.
+//
 // Package gate/systems has the drivers of external systems, package gate/release
 // restores what is masked. This package decides nothing itself.
 package gate

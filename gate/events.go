@@ -16,11 +16,26 @@ import (
 	"github.com/kausality-io/function-kausality/gate/systems"
 	"github.com/kausality-io/function-kausality/internal/cluster"
 	"github.com/kausality-io/function-kausality/internal/drift"
-	"github.com/kausality-io/function-kausality/internal/records"
 )
 
-// Each transition of a gate is one event, so that kubectl describe shows them in
-// order.
+// Reasons of events, which users filter by; docs/reasons.md has when there is one. Each transition of a gate is one event, so that kubectl
+// describe shows them in order.
+const (
+	reasonGateInstalled    = "GateInstalled"
+	reasonGateOpened       = "GateOpened"
+	reasonGateNarrowed     = "GateNarrowed"
+	reasonGateClosed       = "GateClosed"
+	reasonGateMasked       = "GateMasked"
+	reasonGateAdjusted     = "GateAdjusted"
+	reasonGateHeld         = "GateHeld"
+	reasonGateRemoved      = "GateRemoved"
+	reasonGateUnfit        = "GateUnfit"
+	reasonGateWouldHold    = "GateWouldHold"
+	reasonExternalDrift    = "ExternalDrift"
+	reasonExternalOrphaned = "ExternalOrphaned"
+	reasonApprovalUsed     = "ApprovalUsed"
+	reasonDeletionRepeated = "DeletionRepeated"
+)
 
 // event of a transition.
 type event struct{ kind, reason, text string }
@@ -35,25 +50,25 @@ func warning(reason, format string, args ...any) event {
 
 // emit an event about an object. The recorder sends it in the background and merges
 // repetitions.
-func (c *Controller) emit(o *cluster.Object, e event) {
+func (r *reporter) emit(o *cluster.Object, e event) {
 	apiVersion, kind := o.ToAPIVersionAndKind()
 	regarding := &corev1.ObjectReference{
 		APIVersion: apiVersion, Kind: kind, Namespace: o.State.Namespace, Name: o.State.Name, UID: o.State.UID, ResourceVersion: o.ResourceVersion,
 	}
-	c.Events.Eventf(regarding, nil, e.kind, e.reason, e.reason, "%s", e.text)
+	r.events.Eventf(regarding, nil, e.kind, e.reason, e.reason, "%s", e.text)
 }
 
 // announce a transition of a managed resource's gate that was written.
-func (c *Controller) announce(o *cluster.Object, g gating.Managed, d gating.Decision) {
+func (r *reporter) announce(o *cluster.Object, g gating.Managed, d gating.Decision) {
 	if was := mask.ParseGate(o.Annotations); d.Action == gating.ActionOpen && sameTransition(was, d.Gate) {
 		return // the provider has named what it creates
 	}
-	c.record(o, g, d)
-	c.count(o, d)
+	r.record(o, g, d)
+	r.count(o, d)
 	if d.Action != gating.ActionRecord {
-		c.emit(o, c.eventOf(o, d, g.Deadline))
+		r.emit(o, eventOf(o, d, g.Deadline))
 	}
-	c.announceClaims(o, o.State, d.Edits)
+	r.announceClaims(o, o.State, d.Edits)
 }
 
 // sameTransition reports whether two gates are the same but for the generation and for
@@ -67,7 +82,7 @@ func sameTransition(a, b v1alpha1.Gate) bool {
 
 // count a transition in the metrics, with the opening that it ends and the
 // approval that it uses.
-func (c *Controller) count(o *cluster.Object, d gating.Decision) {
+func (r *reporter) count(o *cluster.Object, d gating.Decision) {
 	transitions.WithLabelValues(string(d.Action), d.Gate.Reason).Inc()
 	if was := mask.ParseGate(o.Annotations); d.Action == gating.ActionClose && was.State == v1alpha1.GateOpen {
 		observeOpening(was.At.Time, d.Gate.Reason)
@@ -87,34 +102,34 @@ func unknownAfter(o *cluster.Object, d gating.Decision) gating.UnknownDrift {
 
 // eventOf a transition of a managed resource. The reasons are a contract: users filter
 // by them.
-func (c *Controller) eventOf(o *cluster.Object, d gating.Decision, deadline time.Duration) event {
+func eventOf(o *cluster.Object, d gating.Decision, deadline time.Duration) event {
 	switch {
 	case d.Action == gating.ActionInstall:
-		e := normal("GateInstalled", "The gate is closed from now on: external changes need a cause or an approval.")
+		e := normal(reasonGateInstalled, "The gate is closed from now on: external changes need a cause or an approval.")
 		if b := unknownAfter(o, d); b != "" {
 			e.text += " External drift is unknown: " + b.Why() + "."
 		}
 		return e
 	case d.Action == gating.ActionRestore:
-		return normal("GateRemoved", "The author's managementPolicies are restored: external changes are not gated any more.")
+		return normal(reasonGateRemoved, "The author's managementPolicies are restored: external changes are not gated any more.")
 	case d.Gate.Reason == v1alpha1.GateReasonRefused:
-		return normal("GateAdjusted", "The provider's runtime does not support the last set of managementPolicies; it is %v now.", d.Policies)
+		return normal(reasonGateAdjusted, "The provider's runtime does not support the last set of managementPolicies; it is %v now.", d.Policies)
 	case d.Action == gating.ActionClose && d.Gate.Reason == v1alpha1.GateReasonExpired && o.External.Inert:
-		return warning("GateClosed", "The gate is closed (%s): the provider makes no change, although the external resource differs. "+
+		return warning(reasonGateClosed, "The gate is closed (%s): the provider makes no change, although the external resource differs. "+
 			"Its approval is used up.", d.Gate.Reason)
 	case d.Action == gating.ActionClose && d.Gate.Reason == v1alpha1.GateReasonExpired:
-		return warning("GateClosed", "The gate is closed (%s): the provider did not confirm the change in time and may only observe the external resource. "+
+		return warning(reasonGateClosed, "The gate is closed (%s): the provider did not confirm the change in time and may only observe the external resource. "+
 			"Its approval is used up.", d.Gate.Reason)
 	case d.Action == gating.ActionClose && d.Gate.Reason == v1alpha1.GateReasonFrozen:
-		return normal("GateClosed", "The gate is closed (%s): the provider may only observe the external resource while a freeze is in force. "+
+		return normal(reasonGateClosed, "The gate is closed (%s): the provider may only observe the external resource while a freeze is in force. "+
 			"Accepted changes are carried out when it ends.", d.Gate.Reason)
 	case d.Action == gating.ActionClose:
-		return normal("GateClosed", "The gate is closed (%s): the provider may only observe the external resource.", d.Gate.Reason)
+		return normal(reasonGateClosed, "The gate is closed (%s): the provider may only observe the external resource.", d.Gate.Reason)
 	case d.Gate.Reason == v1alpha1.GateReasonChanged && mask.ParseGate(o.Annotations).State == v1alpha1.GateClosed:
-		e, _ := c.eventOfAdmitted(d.Gate, deadline)
+		e, _ := eventOfAdmitted(d.Gate, deadline)
 		return e
 	case d.Gate.Reason != v1alpha1.GateReasonApproved:
-		return normal("GateNarrowed", "The gate is open only for %v now (%s).", d.Gate.Verbs, d.Gate.Reason)
+		return normal(reasonGateNarrowed, "The gate is open only for %v now (%s).", d.Gate.Verbs, d.Gate.Reason)
 	}
 	return opened(d, deadline)
 }
@@ -126,93 +141,50 @@ func opened(d gating.Decision, deadline time.Duration) event {
 		destroys = " Its run may destroy what it manages, in part."
 	}
 	if d.Blind {
-		return normal("GateOpened", "The gate is open for %v, by approval, although the provider reports nothing that can be compared; it closes when "+
+		return normal(reasonGateOpened, "The gate is open for %v, by approval, although the provider reports nothing that can be compared; it closes when "+
 			"the provider has confirmed that generation, at the latest in %s.%s", d.Gate.Verbs, deadline, destroys)
 	}
-	return normal("GateOpened", "The gate is open for %v, by approval (difference %s); it closes when the provider has confirmed the change, "+
+	return normal(reasonGateOpened, "The gate is open for %v, by approval (difference %s); it closes when the provider has confirmed the change, "+
 		"at the latest in %s.%s", d.Gate.Verbs, d.Gate.Digest, deadline, destroys)
-}
-
-// announceForeign announces a transition of an external system's gate that was
-// written. now is the state after the write: a kind whose gate is open then
-// although it was closed is not gated from then on.
-func (c *Controller) announceForeign(o *cluster.Object, s systems.System, g gating.Managed, d gating.Decision, now external.State) {
-	c.record(o, g, d)
-	c.count(o, d)
-	if now == external.StateOpen && d.Action != gating.ActionOpen && d.Action != gating.ActionRestore {
-		c.ungateable.Store(o.GroupVersionKind, true)
-		c.Log.Info("cannot gate a kind: the installed CRD prunes the field that closes the gate", "kind", o.GroupVersionKind.String(), "field", s.Field())
-		if d.Gate.Reason != v1alpha1.GateReasonNothing {
-			c.emit(o, warning("GateUnfit", "Cannot gate this kind: the installed CRD of %s prunes %s. Its objects are not protected.", s.Name(), s.Field()))
-		}
-		return
-	}
-	if d.Gate.Reason != v1alpha1.GateReasonNothing { // else it was closed before
-		c.emit(o, c.eventOfForeign(s, d, g.Deadline))
-	}
-	c.announceClaims(o, o.State, d.Edits)
 }
 
 // eventOfForeign is the event of a transition of an object that is not a managed
 // resource.
-func (c *Controller) eventOfForeign(s systems.System, d gating.Decision, deadline time.Duration) event {
+func eventOfForeign(s systems.System, d gating.Decision, deadline time.Duration) event {
 	switch d.Action {
 	case gating.ActionOpen:
-		return normal("GateOpened", "The gate is open for %v (%s, difference %q); it closes when %s is done, at the latest in %s.",
+		return normal(reasonGateOpened, "The gate is open for %v (%s, difference %q); it closes when %s is done, at the latest in %s.",
 			d.Gate.Verbs, d.Gate.Reason, d.Gate.Digest, s.Name(), deadline)
 	case gating.ActionClose:
-		e := normal("GateClosed", "The gate is closed (%s).", d.Gate.Reason)
+		e := normal(reasonGateClosed, "The gate is closed (%s).", d.Gate.Reason)
 		if d.Gate.Reason == v1alpha1.GateReasonExpired || d.Gate.Reason == external.OverFailed {
 			e.kind = corev1.EventTypeWarning
 		}
 		return e
 	case gating.ActionInstall:
-		return normal("GateInstalled", "The gate is closed from now on: changes by %s need a cause or an approval.", s.Name())
+		return normal(reasonGateInstalled, "The gate is closed from now on: changes by %s need a cause or an approval.", s.Name())
 	case gating.ActionMask:
-		return normal("GateMasked", "The gate is closed again: %s.", d.Why)
+		return normal(reasonGateMasked, "The gate is closed again: %s.", d.Why)
 	}
-	return normal("GateRemoved", "The author's value is restored: changes by %s are not gated any more.", s.Name())
-}
-
-// admitted emits the event of a gate that the webhook moved in the request that
-// changed an object: the webhook emits no events itself.
-func (c *Controller) admitted(old, new *cluster.Object) {
-	if !c.leading.Load() || new == nil || !c.ours(new.State.Ref) || new.Deleting() || systems.For(new.GroupVersionKind) != nil {
-		return
-	}
-	key := v1alpha1.AnnotationKeyGate
-	if old != nil && old.Annotations[key] == new.Annotations[key] || old == nil && new.Generation > 1 {
-		return // nothing moved, or before this process watched
-	}
-	gate := mask.ParseGate(new.Annotations)
-	if old != nil && sameTransition(mask.ParseGate(old.Annotations), gate) {
-		return
-	}
-	settings := c.Cluster.Settings(new.State.Ref, new.State.Labels)
-	if e, ok := c.eventOfAdmitted(gate, gating.DeadlineOf(settings, gating.Defaults{Deadline: c.Deadline})); ok {
-		if c.Records.Enabled() {
-			c.Records.Add(records.OfTransition(transitionOf(new, was(old), gate)))
-		}
-		c.emit(new, e)
-	}
+	return normal(reasonGateRemoved, "The author's value is restored: changes by %s are not gated any more.", s.Name())
 }
 
 // eventOfAdmitted is the event of a gate that the webhook opened or held; ok is false
 // for other transitions, which the gate announces when it writes them.
-func (c *Controller) eventOfAdmitted(g v1alpha1.Gate, deadline time.Duration) (event, bool) {
+func eventOfAdmitted(g v1alpha1.Gate, deadline time.Duration) (event, bool) {
 	if g.State != v1alpha1.GateOpen && g.Reason != v1alpha1.GateReasonPending {
 		return event{}, false
 	}
 	switch g.Reason {
 	case v1alpha1.GateReasonCreated:
-		return normal("GateOpened", "The gate is open for %v, to create the external resource; it closes when that is Ready, at the latest in %s.",
+		return normal(reasonGateOpened, "The gate is open for %v, to create the external resource; it closes when that is Ready, at the latest in %s.",
 			g.Verbs, deadline), true
 	case v1alpha1.GateReasonChanged:
-		return normal("GateOpened", "The gate is open for %v, by an accepted change of %s; it closes when the provider has confirmed the "+
+		return normal(reasonGateOpened, "The gate is open for %v, by an accepted change of %s; it closes when the provider has confirmed the "+
 			"change, at the latest in %s. "+
 			"Annotation %s identifies who caused it.", g.Verbs, cmp.Or(strings.Join(g.Paths, ", "), "this resource"), deadline, v1alpha1.AnnotationKeyTrace), true
 	case v1alpha1.GateReasonPending:
-		return warning("GateHeld", "A change was accepted, but the external resource has other differences too: the gate stays closed until both are approved "+
+		return warning(reasonGateHeld, "A change was accepted, but the external resource has other differences too: the gate stays closed until both are approved "+
 			"or the others are gone, see kubectl get drifts."), true
 	}
 	return event{}, false
@@ -220,8 +192,8 @@ func (c *Controller) eventOfAdmitted(g v1alpha1.Gate, deadline time.Duration) (e
 
 // orphaned emits the event of an MR that is deleted and whose external resource
 // stays (KR-08-11).
-func (c *Controller) orphaned(old, new *cluster.Object) {
-	if !c.leading.Load() || old == nil || !c.ours(old.State.Ref) || old.Deleting() || new != nil && !new.Deleting() {
+func (r *reporter) orphaned(old, new *cluster.Object) {
+	if old == nil || old.Deleting() || new != nil && !new.Deleting() {
 		return
 	}
 	last := old
@@ -232,6 +204,6 @@ func (c *Controller) orphaned(old, new *cluster.Object) {
 	if why == "" {
 		return
 	}
-	c.emit(last, warning("ExternalOrphaned", "External resource %q was orphaned: %s.", last.ExternalName, why))
+	r.emit(last, warning(reasonExternalOrphaned, "External resource %q was orphaned: %s.", last.ExternalName, why))
 	orphans.Inc()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/gate/systems"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,6 +27,18 @@ import (
 	"github.com/kausality-io/function-kausality/internal/cluster"
 )
 
+// leader of a cluster, whose controllers have not started.
+func leader(of *cluster.Cluster, r *reporter) *Controller {
+	r.log = logr.Discard()
+	c, err := newController(&core{cluster: of, options: Options{Deadline: time.Hour}, scope: &scope{cluster: of, queue: newQueue()}, reporter: r,
+		installs: newTurns(), log: logr.Discard()})
+	if err != nil {
+		panic(err)
+	}
+	c.scope.leading.Store(true)
+	return c
+}
+
 // emitted are the events that f makes, as TYPE REASON MESSAGE.
 func emitted(f func(*Controller)) []string {
 	r := events.NewFakeRecorder(10)
@@ -33,9 +46,7 @@ func emitted(f func(*Controller)) []string {
 	if err != nil {
 		panic(err)
 	}
-	c := &Controller{Cluster: of, Events: r, Deadline: time.Hour}
-	c.leading.Store(true)
-	f(c)
+	f(leader(of, &reporter{events: r}))
 	close(r.Events)
 	var out []string
 	for e := range r.Events {
@@ -88,7 +99,7 @@ func TestAnnounce(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := emitted(func(c *Controller) { c.announce(objectWith(nil), gating.Managed{}, tc.d) })
+			got := emitted(func(c *Controller) { c.reporter.announce(objectWith(nil), gating.Managed{}, tc.d) })
 			if len(got) != 1 || !strings.HasPrefix(got[0], tc.want) {
 				t.Errorf("got %q", got)
 			}
@@ -145,7 +156,7 @@ func TestAdmittedDeadline(t *testing.T) {
 		require.Len(t, policies.Set().Scopes(), 1)
 		db := gated(v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{v1alpha1.VerbCreate}, Reason: v1alpha1.GateReasonCreated})
 		db.State.GroupVersionKind = schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "Database"}
-		got := emitted(func(c *Controller) { c.Cluster.Policies = policies; c.admitted(nil, db) })
+		got := emitted(func(c *Controller) { c.cluster.Policies = policies; c.admitted(nil, db) })
 		require.Len(t, got, 1)
 		require.Contains(t, got[0], "at the latest in 5m0s")
 	})
@@ -185,18 +196,18 @@ func TestOrphaned(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for what, got := range map[string]string{
-				"gone at once": strings.Join(emitted(func(c *Controller) { c.orphaned(tc.mr, nil) }), "\n"),
+				"gone at once": strings.Join(emitted(func(c *Controller) { c.reporter.orphaned(tc.mr, nil) }), "\n"),
 				"terminating": strings.Join(emitted(func(c *Controller) {
 					now := *tc.mr.State
 					now.DeletedAt = &time.Time{}
-					c.orphaned(tc.mr, &cluster.Object{State: &now, ExternalName: "db-1"})
+					c.reporter.orphaned(tc.mr, &cluster.Object{State: &now, ExternalName: "db-1"})
 				}), "\n"),
 			} {
 				if !strings.HasPrefix(got, tc.want) || tc.want == "" && got != "" {
 					t.Errorf("%s: got %q", what, got)
 				}
 			}
-			if got := emitted(func(c *Controller) { c.orphaned(tc.mr, tc.mr) }); len(got) > 0 {
+			if got := emitted(func(c *Controller) { c.reporter.orphaned(tc.mr, tc.mr) }); len(got) > 0 {
 				t.Errorf("not deleted: got %q", got)
 			}
 		})
@@ -236,8 +247,8 @@ func TestAnnounceForeign(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := strings.Join(emitted(func(c *Controller) {
-				c.announceForeign(o, systems.ArgoCD{}, gating.Managed{}, tc.d, tc.now)
-				if c.isUngateable(o.GroupVersionKind) != tc.ungateable {
+				c.foreign.announce(o, systems.ArgoCD{}, gating.Managed{}, tc.d, tc.now)
+				if c.foreign.isUngateable(o.GroupVersionKind) != tc.ungateable {
 					t.Errorf("ungateable: %v", !tc.ungateable)
 				}
 			}), "\n")

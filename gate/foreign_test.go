@@ -25,10 +25,10 @@ func TestForeignOpenFor(t *testing.T) {
 	open := v1alpha1.Gate{State: v1alpha1.GateOpen, At: metav1.NewTime(time.Now().Add(-time.Minute)), Reason: v1alpha1.GateReasonApproved}
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "infra.contrib.fluxcd.io/v1alpha2", "kind": "Terraform",
 		"metadata": map[string]any{"name": "net", "annotations": map[string]any{v1alpha1.AnnotationKeyGate: mask.FormatGate(open)}}}}
-	c := &Controller{Events: events.NewFakeRecorder(1)}
+	f := &foreign{core: &core{reporter: &reporter{events: events.NewFakeRecorder(1)}}}
 	before := observed(t, external.OverFailed)
 	d := gating.Decision{Action: gating.ActionClose, Gate: v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: external.OverFailed}}
-	c.announceForeign(&cluster.Object{State: parent.Sum(u, parent.RoleNone)}, systems.Flux{}, gating.Managed{}, d, external.StateClosed)
+	f.announce(&cluster.Object{State: parent.Sum(u, parent.RoleNone)}, systems.Flux{}, gating.Managed{}, d, external.StateClosed)
 	if after := observed(t, external.OverFailed); after != before+1 {
 		t.Errorf("%d openings that failed were counted, before %d", after, before)
 	}

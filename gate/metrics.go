@@ -86,11 +86,11 @@ type collector struct {
 // newCollector of the objects that this process reconciles: each shard reports its own.
 func newCollector(c *cluster.Cluster, ctl *Controller) collector {
 	list := func(gvk schema.GroupVersionKind) []*cluster.Object {
-		return slices.DeleteFunc(c.States.List(gvk), func(o *cluster.Object) bool { return !ctl.ours(o.State.Ref) })
+		return slices.DeleteFunc(c.States.List(gvk), func(o *cluster.Object) bool { return !ctl.scope.ours(o.State.Ref) })
 	}
 	return collector{kinds: c.Kinds.All, list: list, now: clock.Now, look: func(o *cluster.Object) externalState {
 		if systems.For(o.GroupVersionKind) != nil {
-			return ctl.externalStates.of(o.State.Ref)
+			return ctl.reporter.externalStates.of(o.State.Ref)
 		}
 		s := c.Settings(o.State.Ref, o.State.Labels)
 		return externalState{differs: o.External.Gone || len(s.Relevant(o.External.Difference)) > 0, unknown: o.Blind()}

@@ -71,11 +71,11 @@ func (q *queue) awaitStart(ctx context.Context) bool {
 // re-created under its name.
 func withoutUID(ref parent.Ref) parent.Ref { ref.UID = ""; return ref }
 
-// newController of objects that come from a queue. A panic in f is that object's
+// newQueued returns a controller of objects that come from a queue. A panic in f is that object's
 // error, which is retried with backoff and does not affect others (KR-13-02). The
 // work queue is a plain one: its order and its delays are those that the figures
 // in docs/performance.md were measured with.
-func newController(name string, concurrency int, q *queue, log logr.Logger, f reconcile.TypedFunc[parent.Ref]) (controller.TypedController[parent.Ref], error) {
+func newQueued(name string, concurrency int, q *queue, log logr.Logger, f reconcile.TypedFunc[parent.Ref]) (controller.TypedController[parent.Ref], error) {
 	ctl, err := controller.NewTypedUnmanaged(name, controller.TypedOptions[parent.Ref]{
 		Reconciler:              f,
 		MaxConcurrentReconciles: concurrency,

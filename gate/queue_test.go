@@ -45,7 +45,7 @@ func (c *calls) await(t *testing.T, name string, n int) {
 func started(t *testing.T, f reconcile.TypedFunc[parent.Ref]) *queue {
 	t.Helper()
 	q := newQueue()
-	ctl, err := newController("test", 1, q, logr.Discard(), f)
+	ctl, err := newQueued("test", 1, q, logr.Discard(), f)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,12 +21,12 @@ func TestRecorded(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
 	store := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&v1alpha1.Drift{}, childIndex, indexChild).Build()
-	reporter, err := drift.NewReporter(drift.Config{Client: store, Log: logr.Discard()})
+	reports, err := drift.NewReporter(drift.Config{Client: store, Log: logr.Discard()})
 	require.NoError(t, err)
-	c, o := &Controller{Drifts: store, Reporter: reporter, Log: logr.Discard()}, instance()
+	r, o := &reporter{drifts: store, drift: reports, log: logr.Discard()}, instance()
 	look := func(d gating.Decision) time.Duration {
 		t.Helper()
-		recorded, err := c.report(t.Context(), o, gating.Managed{MR: o.State}, d)
+		recorded, err := r.report(t.Context(), o, gating.Managed{MR: o.State}, d)
 		require.NoError(t, err)
 		return untilRecorded(recorded, renewEvery)
 	}

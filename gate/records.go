@@ -11,8 +11,8 @@ import (
 )
 
 // record a transition that was written.
-func (c *Controller) record(o *cluster.Object, g gating.Managed, d gating.Decision) {
-	if !c.Records.Enabled() {
+func (r *reporter) record(o *cluster.Object, g gating.Managed, d gating.Decision) {
+	if !r.records.Enabled() {
 		return
 	}
 	t := transitionOf(o, mask.ParseGate(o.Annotations), d.Gate)
@@ -26,7 +26,7 @@ func (c *Controller) record(o *cluster.Object, g gating.Managed, d gating.Decisi
 	if own := d.Edits[v1alpha1.AnnotationKeyClaims]; own != nil {
 		t.Claims[o.State.Ref] = *own
 	}
-	c.Records.Add(records.OfTransition(t))
+	r.records.Add(records.OfTransition(t))
 }
 
 // transitionOf the gate of an object.

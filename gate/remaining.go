@@ -90,21 +90,21 @@ func (s *remaining) forget(ref parent.Ref) {
 // each difference, which is renewed while the difference does, and which a restarted process
 // finds by its name (KR-08-53). An event that cannot be written is logged, and written with the
 // next reconcile. It returns when to reconcile the object again.
-func (c *Controller) remains(ctx context.Context, o *cluster.Object, id string, e event) time.Duration {
+func (r *reporter) remains(ctx context.Context, o *cluster.Object, id string, e event) time.Duration {
 	ref, now := o.State.Ref, clock.Now()
-	count, due := c.remaining.due(ref, id, now)
+	count, due := r.remaining.due(ref, id, now)
 	if due {
-		if err := c.writeRemaining(ctx, c.remainingEvent(o, id, e, now), count); err != nil {
-			c.Log.Error(err, "cannot write an event", "kind", ref.Kind, "namespace", ref.Namespace, "name", ref.Name)
+		if err := r.writeRemaining(ctx, newRemainingEvent(o, id, e, now), count); err != nil {
+			r.log.Error(err, "cannot write an event", "kind", ref.Kind, "namespace", ref.Namespace, "name", ref.Name)
 			return retryEvery
 		}
-		c.remaining.note(ref, remainingEvent{id: id, written: now, count: count + 1})
+		r.remaining.note(ref, remainingEvent{id: id, written: now, count: count + 1})
 	}
 	return renewEvery
 }
 
-// remainingEvent about an object. The id of the difference is in its name.
-func (c *Controller) remainingEvent(o *cluster.Object, id string, e event, now time.Time) *eventsv1.Event {
+// newRemainingEvent about an object. The id of the difference is in its name.
+func newRemainingEvent(o *cluster.Object, id string, e event, now time.Time) *eventsv1.Event {
 	apiVersion, kind := o.ToAPIVersionAndKind()
 	namespace := o.State.Namespace
 	if namespace == "" {
@@ -123,18 +123,18 @@ func prefix(name string) string { return strings.TrimRight(name[:min(len(name), 
 
 // writeRemaining creates an event, or renews the one that this process wrote count times. One
 // of an earlier process is left as it is.
-func (c *Controller) writeRemaining(ctx context.Context, e *eventsv1.Event, count int32) error {
+func (r *reporter) writeRemaining(ctx context.Context, e *eventsv1.Event, count int32) error {
 	if count > 0 {
 		raw, err := json.Marshal(map[string]any{"series": eventsv1.EventSeries{Count: count + 1, LastObservedTime: e.EventTime}})
 		if err != nil {
 			return fmt.Errorf("cannot encode a series: %w", err)
 		}
-		err = c.Drifts.Patch(ctx, e.DeepCopy(), client.RawPatch(types.MergePatchType, raw))
+		err = r.drifts.Patch(ctx, e.DeepCopy(), client.RawPatch(types.MergePatchType, raw))
 		if !kerrors.IsNotFound(err) {
 			return err
 		}
 	}
-	if err := c.Drifts.Create(ctx, e); !kerrors.IsAlreadyExists(err) {
+	if err := r.drifts.Create(ctx, e); !kerrors.IsAlreadyExists(err) {
 		return err
 	}
 	return nil
@@ -150,7 +150,7 @@ func clip(text string, length int) string {
 
 // eventOfDrift is the event of external drift that is not approved.
 func eventOfDrift(d v1alpha1.DriftSpec, lacks string) event {
-	e := warning("ExternalDrift", "The external resource differs: %s.", clip(gating.ExplainDifference(d.Difference), maxEventDifference))
+	e := warning(reasonExternalDrift, "The external resource differs: %s.", clip(gating.ExplainDifference(d.Difference), maxEventDifference))
 	if d.SuggestedApproval == "" {
 		e.text += " The gate keeps it as it is."
 		return e
@@ -164,7 +164,7 @@ func eventOfDrift(d v1alpha1.DriftSpec, lacks string) event {
 
 // announceClaims emits the event of once approvals that a write to their holder uses up
 // (KR-08-54).
-func (c *Controller) announceClaims(o *cluster.Object, holder *parent.State, edits map[string]*string) {
+func (r *reporter) announceClaims(o *cluster.Object, holder *parent.State, edits map[string]*string) {
 	value := edits[v1alpha1.AnnotationKeyClaims]
 	if value == nil {
 		return
@@ -173,7 +173,7 @@ func (c *Controller) announceClaims(o *cluster.Object, holder *parent.State, edi
 	for _, a := range approval.ParseClaims(*value) {
 		was := slices.ContainsFunc(before, func(b v1alpha1.Claim) bool { return b.Content == a.Content && b.ID == a.ID && b.Spent() })
 		if a.State == v1alpha1.ClaimUsed && !was {
-			c.emit(o, normal("ApprovalUsed", "The once approval on %s is used up: another difference needs another approval.", identity.Describe(holder.Ref)))
+			r.emit(o, normal(reasonApprovalUsed, "The once approval on %s is used up: another difference needs another approval.", identity.Describe(holder.Ref)))
 		}
 	}
 }

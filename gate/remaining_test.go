@@ -67,7 +67,7 @@ func differing(id string) gating.Decision {
 func TestRemaining(t *testing.T) {
 	down := true
 	store, o := eventStore(t, &down), instance()
-	c := &Controller{Drifts: store, Log: logr.Discard()}
+	c := &reporter{drifts: store, log: logr.Discard()}
 	if again := c.announceRemaining(t.Context(), o, differing("a1"), nil); again != retryEvery {
 		t.Errorf("not written, again in %s", again)
 	}
@@ -77,7 +77,7 @@ func TestRemaining(t *testing.T) {
 			t.Errorf("again in %s", again)
 		}
 	}
-	restarted := &Controller{Drifts: store, Log: logr.Discard()}
+	restarted := &reporter{drifts: store, log: logr.Discard()}
 	restarted.announceRemaining(t.Context(), o, differing("a1"), nil)
 	all := listed(t, store)
 	if len(all) != 1 || all[0].Series != nil {
@@ -102,7 +102,7 @@ func TestRemaining(t *testing.T) {
 func TestRemainingRenewed(t *testing.T) {
 	down := false
 	store, o := eventStore(t, &down), instance()
-	c := &Controller{Drifts: store, Log: logr.Discard()}
+	c := &reporter{drifts: store, log: logr.Discard()}
 	later := func() {
 		e := c.remaining.of[o.State.Ref]
 		e.written = e.written.Add(-renewEvery)
@@ -132,7 +132,7 @@ func TestRemainingBounds(t *testing.T) {
 	d := *differing("0123456789abcdef").Drift
 	d.Difference[0].Old = strings.Repeat("ä", 2000)
 	d.SuggestedApproval = strings.Repeat("x", 900)
-	e := (&Controller{}).remainingEvent(o, d.ID, eventOfDrift(d, ""), time.Now())
+	e := newRemainingEvent(o, d.ID, eventOfDrift(d, ""), time.Now())
 	if len(e.Name) > 253 || strings.Contains(e.Name, "..") || len(e.Note) > 1024 || !strings.Contains(e.Note, "ä…") {
 		t.Errorf("%q, %d bytes: %s", e.Name, len(e.Note), e.Note)
 	}
@@ -144,7 +144,7 @@ func TestRemainingLacks(t *testing.T) {
 	d := *differing("0123456789abcdef").Drift
 	d.Difference[0].Old = strings.Repeat("x", 2000)
 	d.SuggestedApproval = "kubectl annotate -n " + strings.Repeat("n", 63) + " xdatabases.example.org orders kausality.io/approve-0123456789abcdef=once"
-	e := (&Controller{}).remainingEvent(instance(), d.ID, eventOfDrift(d, lacks), time.Now())
+	e := newRemainingEvent(instance(), d.ID, eventOfDrift(d, lacks), time.Now())
 	if !strings.Contains(e.Note, lacks) || !strings.Contains(e.Note, d.SuggestedApproval) {
 		t.Error(e.Note)
 	}
@@ -160,10 +160,10 @@ func TestApprovalUsed(t *testing.T) {
 		Annotations: map[string]string{v1alpha1.AnnotationKeyClaims: claims(v1alpha1.ClaimPending)}}
 	used := claims(v1alpha1.ClaimUsed)
 	got := emitted(func(c *Controller) {
-		c.announceClaims(instance(), holder, map[string]*string{v1alpha1.AnnotationKeyClaims: &used})
-		c.announceClaims(instance(), holder, nil)
+		c.reporter.announceClaims(instance(), holder, map[string]*string{v1alpha1.AnnotationKeyClaims: &used})
+		c.reporter.announceClaims(instance(), holder, nil)
 		holder.Annotations[v1alpha1.AnnotationKeyClaims] = used
-		c.announceClaims(instance(), holder, map[string]*string{v1alpha1.AnnotationKeyClaims: &used})
+		c.reporter.announceClaims(instance(), holder, map[string]*string{v1alpha1.AnnotationKeyClaims: &used})
 	})
 	if len(got) != 1 || !strings.HasPrefix(got[0], "Normal ApprovalUsed The once approval on XDatabase db is used up") {
 		t.Errorf("%q", got)
@@ -171,7 +171,7 @@ func TestApprovalUsed(t *testing.T) {
 	d := gating.Decision{Action: gating.ActionClose, Gate: v1alpha1.Gate{Reason: v1alpha1.GateReasonConfirmed, At: metav1.Now()},
 		Edits: map[string]*string{v1alpha1.AnnotationKeyClaims: &used}}
 	own := objectWith(map[string]string{v1alpha1.AnnotationKeyClaims: claims(v1alpha1.ClaimPending)})
-	if got := emitted(func(c *Controller) { c.announce(own, gating.Managed{}, d) }); len(got) != 2 || !strings.HasPrefix(got[1], "Normal ApprovalUsed") {
+	if got := emitted(func(c *Controller) { c.reporter.announce(own, gating.Managed{}, d) }); len(got) != 2 || !strings.HasPrefix(got[1], "Normal ApprovalUsed") {
 		t.Errorf("its own approval: %q", got)
 	}
 }
@@ -183,7 +183,7 @@ func TestWouldHold(t *testing.T) {
 	store, o := eventStore(t, &down), instance()
 	cl, err := cluster.New(&rest.Config{Host: "127.0.0.1:1"})
 	require.NoError(t, err)
-	c := &Controller{Cluster: cl, Drifts: store, Log: logr.Discard()}
+	c := leader(cl, &reporter{drifts: store})
 	counted := func() (sum float64) {
 		r := prometheus.NewRegistry()
 		r.MustRegister(wouldHold)
@@ -201,7 +201,7 @@ func TestWouldHold(t *testing.T) {
 	report := func(diff ...change.Change) time.Duration {
 		g := gating.Of(o.State, identity.Kind{ManagementPolicies: true}, o.External, settings.Settings{}, gating.Defaults{})
 		g.Mode, g.Difference, g.Comparable, g.Holders = v1alpha1.ModeLog, diff, true, []identity.Holder{{State: o.State}}
-		return c.reportRemaining(t.Context(), o, g, gating.Decision{})
+		return c.reporter.reportRemaining(t.Context(), o, g, gating.Decision{})
 	}
 	size := change.Change{Path: "spec.forProvider.size", Verb: change.Mutate, Old: "9", New: "1"}
 	report(size)
@@ -227,7 +227,7 @@ func TestWouldHold(t *testing.T) {
 		t.Errorf("another time: counted %v", counted()-before)
 	}
 	c.changed(o, nil)
-	if c.shadows.of(o.State.Ref) != 0 || c.remaining.has(o.State.Ref, all[0].Name) {
+	if c.reporter.shadows.of(o.State.Ref) != 0 || c.reporter.remaining.has(o.State.Ref, all[0].Name) {
 		t.Error("a deleted object is remembered")
 	}
 }

@@ -29,23 +29,23 @@ const maxAncestors = 6
 
 // repeat the deletion of an MR whose gate is open for it, and of each ancestor
 // below which all gates are open (KR-08-13).
-func (c *Controller) repeat(ctx context.Context, o *cluster.Object) error {
-	if o.Deleting() || !openForDelete(o) {
+func (m *managed) repeat(ctx context.Context, o *cluster.Object) error {
+	if o.Deleting() || !openForDelete(o) { // the change that opens its gate
 		return nil
 	}
-	if err := c.repeatOne(ctx, o); err != nil {
+	if err := m.repeatOne(ctx, o); err != nil {
 		return err
 	}
 	for at, n := o, 0; at.Parent.Name != "" && n < maxAncestors; n++ {
-		up, err := c.Cluster.States.Get(ctx, at.Parent, false)
-		if errors.Is(err, admission.ErrNotFound) {
+		up, err := m.cluster.States.Get(ctx, at.Parent, false)
+		if errors.Is(err, admission.ErrNotFound) { // it is deleted, and so is what is above it, or that is repeated from another child
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("cannot read %s: %w", identity.Describe(at.Parent), err)
 		}
-		if c.opened(up, 0) {
-			if err := c.repeatOne(ctx, up); err != nil {
+		if m.opened(up, 0) {
+			if err := m.repeatOne(ctx, up); err != nil {
 				return err
 			}
 		}
@@ -62,13 +62,13 @@ func openForDelete(o *cluster.Object) bool {
 
 // opened reports whether all MRs below an object are open for Delete, from the
 // cache. The webhook decides about the DELETE again.
-func (c *Controller) opened(o *cluster.Object, depth int) bool {
-	for _, ref := range c.Cluster.Below(o.State) {
-		child := c.Cluster.States.Cached(ref)
+func (m *managed) opened(o *cluster.Object, depth int) bool {
+	for _, ref := range m.cluster.Below(o.State) {
+		child := m.cluster.States.Cached(ref)
 		if child == nil || child.Deleting() {
 			continue
 		}
-		if c.managed(ref) && !openForDelete(child) || depth < maxAncestors && !c.opened(child, depth+1) {
+		if m.scope.managed(ref) && !openForDelete(child) || depth < maxAncestors && !m.opened(child, depth+1) {
 			return false
 		}
 	}
@@ -77,38 +77,38 @@ func (c *Controller) opened(o *cluster.Object, depth int) bool {
 
 // repeatOne deletion, if a controller waits for it. The UID precondition protects
 // an object that was re-created under the same name.
-func (c *Controller) repeatOne(ctx context.Context, o *cluster.Object) error {
+func (m *managed) repeatOne(ctx context.Context, o *cluster.Object) error {
 	if o.Deleting() {
 		return nil
 	}
-	who, err := c.waitingFor(ctx, o)
+	who, err := m.waitingFor(ctx, o)
 	if err != nil || who == "" {
 		return err
 	}
-	r, err := c.Cluster.States.Resource(o.State.Ref)
+	r, err := m.cluster.States.Resource(o.State.Ref)
 	if err != nil {
 		return err
 	}
 	err = r.Delete(ctx, o.State.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &o.UID}})
 	switch {
-	case kerrors.IsNotFound(err):
+	case kerrors.IsNotFound(err): // that is what was wanted
 		return nil
 	case err != nil: // also a conflict: the object changed while the webhook decided, or was re-created, which its watch shows
 		return fmt.Errorf("cannot repeat the deletion that was refused to %s: %w", who, err)
 	}
-	c.emit(o, normal("DeletionRepeated", "The deletion that was refused to %s is allowed now, and was repeated.", who))
+	m.reporter.emit(o, normal(reasonDeletionRepeated, "The deletion that was refused to %s is allowed now, and was repeated.", who))
 	repeated.Inc()
 	return nil
 }
 
 // waitingFor returns which controller waits for the deletion of an object, for
 // messages; "" for none.
-func (c *Controller) waitingFor(ctx context.Context, o *cluster.Object) (string, error) {
-	if c.Cluster.Namespaces.Terminating(o.State.Namespace) {
+func (m *managed) waitingFor(ctx context.Context, o *cluster.Object) (string, error) {
+	if m.cluster.Namespaces.Terminating(o.State.Namespace) {
 		return "the namespace controller", nil
 	}
 	list := &v1alpha1.DriftList{}
-	if err := c.Drifts.List(ctx, list, client.MatchingFields{deletionIndex: string(o.UID)}); err != nil {
+	if err := m.reporter.drifts.List(ctx, list, client.MatchingFields{deletionIndex: string(o.UID)}); err != nil {
 		return "", fmt.Errorf("cannot list drifts: %w", err)
 	}
 	for i := range list.Items {

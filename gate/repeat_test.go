@@ -53,10 +53,10 @@ func TestRepeatConflict(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
 	drifts := fake.NewClientBuilder().WithScheme(scheme).WithObjects(d).WithIndex(&v1alpha1.Drift{}, deletionIndex, indexDeletion).Build()
-	c := &Controller{Cluster: cl, Drifts: drifts, Events: events.NewFakeRecorder(1)}
-	err = c.repeatOne(t.Context(), o)
+	m := managed{core: &core{cluster: cl, reporter: &reporter{drifts: drifts, events: events.NewFakeRecorder(1)}}}
+	err = m.repeatOne(t.Context(), o)
 	require.ErrorContains(t, err, "cannot repeat the deletion that was refused to the garbage collector")
 	assert.True(t, kerrors.IsConflict(err), "which is tried again without a message")
 	reason = metav1.StatusReasonNotFound
-	require.NoError(t, c.repeatOne(t.Context(), o))
+	require.NoError(t, m.repeatOne(t.Context(), o))
 }

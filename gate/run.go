@@ -76,7 +76,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := metrics.Registry.Register(newCollector(c, ctl)); err != nil {
 		return fmt.Errorf("cannot register metrics: %w", err)
 	}
-	if err := cluster.AddAll(mgr, c, ctl.Reporter, ctl); err != nil {
+	if err := cluster.AddAll(mgr, c, ctl.reporter.drift, ctl); err != nil {
 		return err
 	}
 	o.Log.Info("kausality gate starts", "user", self, "mode", o.DefaultMode)
@@ -96,7 +96,7 @@ func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster
 	if err != nil {
 		return nil, err
 	}
-	reporter, err := drift.NewReporter(drift.Config{
+	reports, err := drift.NewReporter(drift.Config{
 		Client: direct, Receivers: drift.Names(senders), Log: o.Log.WithName("notify"), Records: o.Records,
 		Events:   mgr.GetEventRecorder(v1alpha1.ManagerGate),
 		Recurred: drift.ForgetUsedApprovals(c.States, v1alpha1.ManagerGate),
@@ -112,19 +112,16 @@ func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster
 	if err := mgr.Add(rules); err != nil {
 		return nil, fmt.Errorf("cannot watch approval rules: %w", err)
 	}
-	ctl := &Controller{
-		Rules:   rules,
-		Records: o.Records,
-		Cluster: c, Drifts: mgr.GetClient(), Events: mgr.GetEventRecorder(v1alpha1.ManagerGate), Reporter: reporter, Log: o.Log.WithName("gate"),
-		DefaultMode: o.DefaultMode, Deadline: o.Deadline, CreationGrace: o.CreationGrace, CloseTo: o.CloseTo,
-		CarryPendingDrift: o.CarryPendingDrift, Provenance: o.Provenance, Ignore: o.Ignore,
-		Shard: o.Shard, UserID: subject.User{Name: self}.ID(),
-	}
-	if err := drift.AddDeliverer(mgr, reporter, senders, drift.AuthorOf(c, o.Reports), v1alpha1.ManagerGate, ctl.recorded); err != nil {
-		return nil, fmt.Errorf("cannot start: %w", err)
-	}
-	if err := ctl.Setup(); err != nil {
+	decides := &core{options: o, cluster: c, rules: rules, userID: subject.User{Name: self}.ID(), installs: newTurns(), log: o.Log.WithName("gate"),
+		scope: &scope{cluster: c, shard: o.Shard, queue: newQueue()},
+		reporter: &reporter{drifts: mgr.GetClient(), drift: reports, events: mgr.GetEventRecorder(v1alpha1.ManagerGate), records: o.Records,
+			log: o.Log.WithName("gate")}}
+	ctl, err := newController(decides)
+	if err != nil {
 		return nil, err
 	}
-	return ctl, ctl.watchDrifts(ctx, mgr)
+	if err := drift.AddDeliverer(mgr, reports, senders, drift.AuthorOf(c, o.Reports), v1alpha1.ManagerGate, ctl.recorded); err != nil {
+		return nil, fmt.Errorf("cannot start: %w", err)
+	}
+	return ctl, ctl.listen(ctx, mgr)
 }

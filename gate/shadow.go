@@ -31,15 +31,15 @@ func (s *shadows) note(ref parent.Ref, generation int64) {
 
 // reportRemaining announces the external drift of a managed resource that is not approved, or,
 // in mode log, what mode enforce would hold. It returns when to reconcile the object again.
-func (c *Controller) reportRemaining(ctx context.Context, o *cluster.Object, g gating.Managed, d gating.Decision) time.Duration {
-	withheld, equal := g.Shadow(c.shadows.of(o.State.Ref))
-	c.shadows.note(o.State.Ref, equal)
-	return c.announceRemaining(ctx, o, d, withheld)
+func (r *reporter) reportRemaining(ctx context.Context, o *cluster.Object, g gating.Managed, d gating.Decision) time.Duration {
+	withheld, equal := g.Shadow(r.shadows.of(o.State.Ref))
+	r.shadows.note(o.State.Ref, equal)
+	return r.announceRemaining(ctx, o, d, withheld)
 }
 
 // announceRemaining announces the external drift of a decision, or what is withheld by mode
 // enforce alone; at most one of them is given.
-func (c *Controller) announceRemaining(ctx context.Context, o *cluster.Object, d gating.Decision, withheld *v1alpha1.DriftSpec) time.Duration {
+func (r *reporter) announceRemaining(ctx context.Context, o *cluster.Object, d gating.Decision, withheld *v1alpha1.DriftSpec) time.Duration {
 	var id string
 	var e event
 	switch {
@@ -47,14 +47,14 @@ func (c *Controller) announceRemaining(ctx context.Context, o *cluster.Object, d
 		id, e = d.Drift.ID, eventOfDrift(*d.Drift, d.Lacks)
 	case withheld != nil:
 		id, e = withheld.ID, eventOfWithheld(*withheld)
-		if !c.remaining.has(o.State.Ref, id) {
+		if !r.remaining.has(o.State.Ref, id) {
 			wouldHold.WithLabelValues(o.Kind).Inc()
 		}
 	default:
-		c.remaining.forget(o.State.Ref)
+		r.remaining.forget(o.State.Ref)
 		return d.Again
 	}
-	again := c.remains(ctx, o, id, e)
+	again := r.remains(ctx, o, id, e)
 	if d.Again > 0 {
 		again = min(again, d.Again)
 	}
@@ -64,6 +64,6 @@ func (c *Controller) announceRemaining(ctx context.Context, o *cluster.Object, d
 // eventOfWithheld is the event of what mode enforce would hold while the mode is log
 // (KR-08-55).
 func eventOfWithheld(d v1alpha1.DriftSpec) event {
-	return normal("GateWouldHold", "In mode enforce the gate would keep the external resource as it is until this is approved: %s. In mode log nothing stops "+
+	return normal(reasonGateWouldHold, "In mode enforce the gate would keep the external resource as it is until this is approved: %s. In mode log nothing stops "+
 		"a change of it. Derived from what the object and its status show.", clip(gating.ExplainDifference(d.Difference), maxEventDifference))
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/gate/systems"
 )
 
 // Shard is one of several groups of gate processes that share the gated objects;
@@ -48,10 +47,4 @@ func (s Shard) lease() string {
 		return v1alpha1.ManagerGate
 	}
 	return fmt.Sprintf("%s-%d-of-%d", v1alpha1.ManagerGate, s.Index, s.Count)
-}
-
-// ours reports whether this process reconciles an object. Holders of approvals are
-// reconciled by all shards, each for its objects below them.
-func (c *Controller) ours(ref parent.Ref) bool {
-	return c.Shard.Takes(ref) || !c.managed(ref) && systems.For(ref.GroupVersionKind) == nil
 }

@@ -51,8 +51,8 @@ func (t *thaws) noteFreeze(key string, f *v1alpha1.Freeze, now time.Time) (left 
 }
 
 // frozenNamespace is called when what is declared on a Namespace changed, and when its freeze ends.
-func (c *Controller) frozenNamespace(ctx context.Context, name string) (time.Duration, error) {
-	ns, err := c.Cluster.Namespaces.Get(ctx, name, false)
+func (w *waker) frozenNamespace(ctx context.Context, name string) (time.Duration, error) {
+	ns, err := w.cluster.Namespaces.Get(ctx, name, false)
 	if err != nil {
 		return 0, err
 	}
@@ -60,9 +60,9 @@ func (c *Controller) frozenNamespace(ctx context.Context, name string) (time.Dur
 	if ns.Freeze != "" && !ns.Terminating {
 		f = approval.Parse(map[string]string{v1alpha1.AnnotationKeyFreeze: ns.Freeze}).Freeze
 	}
-	left, ended := c.thaws.noteFreeze(namespaceKind+"/"+name, f, clock.Now())
+	left, ended := w.thaws.noteFreeze(namespaceKind+"/"+name, f, clock.Now())
 	if ended {
-		c.thaw(func(o *cluster.Object) bool { return concerns(o, name) })
+		w.thaw(func(o *cluster.Object) bool { return concerns(o, name) })
 	}
 	return left, nil
 }
@@ -81,29 +81,29 @@ func concerns(o *cluster.Object, namespace string) bool {
 }
 
 // frozenPolicy is called when a Kausality policy changed, and when its freeze ends.
-func (c *Controller) frozenPolicy(name string) time.Duration {
+func (w *waker) frozenPolicy(name string) time.Duration {
 	var f *v1alpha1.Freeze
-	if frozen, ok := c.Cluster.Policies.Set().Frozen()[name]; ok {
+	if frozen, ok := w.cluster.Policies.Set().Frozen()[name]; ok {
 		f = &frozen.Freeze
 	}
-	left, ended := c.thaws.noteFreeze(policyKind+"/"+name, f, clock.Now())
+	left, ended := w.thaws.noteFreeze(policyKind+"/"+name, f, clock.Now())
 	if ended {
-		c.thaw(func(*cluster.Object) bool { return true })
+		w.thaw(func(*cluster.Object) bool { return true })
 	}
 	return left
 }
 
 // thaw what a freeze held back: gates are decided about again, and the composites that f selects are woken.
-func (c *Controller) thaw(f func(*cluster.Object) bool) {
-	c.recheckAll()
-	for _, i := range c.Cluster.Kinds.All() {
+func (w *waker) thaw(f func(*cluster.Object) bool) {
+	w.scope.recheckAll()
+	for _, i := range w.cluster.Kinds.All() {
 		if role := i.Kind.Role; role != parent.RoleComposite && role != parent.RoleClaim {
 			continue
 		}
-		for _, o := range c.Cluster.States.List(i.GVK) {
+		for _, o := range w.cluster.States.List(i.GVK) {
 			if held(o) && f(o) {
-				c.thaws.waiting.Store(withoutUID(o.State.Ref), true)
-				c.wakeQueue.add(withoutUID(o.State.Ref))
+				w.thaws.waiting.Store(withoutUID(o.State.Ref), true)
+				w.queue.add(withoutUID(o.State.Ref))
 			}
 		}
 	}
@@ -116,8 +116,8 @@ func held(o *cluster.Object) bool {
 }
 
 // ownFreeze of a composite: how long until it ends by itself; 0 for none, and without an end. One that has ended wakes the composite.
-func (c *Controller) ownFreeze(ref parent.Ref) time.Duration {
-	o := c.Cluster.States.Cached(ref)
+func (w *waker) ownFreeze(ref parent.Ref) time.Duration {
+	o := w.cluster.States.Cached(ref)
 	if o == nil || o.Annotations[v1alpha1.AnnotationKeyFreeze] == "" {
 		return 0
 	}
@@ -128,45 +128,41 @@ func (c *Controller) ownFreeze(ref parent.Ref) time.Duration {
 	case !approval.Ended(f.Expiry, now):
 		return f.Expiry.Sub(now)
 	case held(o):
-		c.thaws.waiting.Store(withoutUID(ref), true)
+		w.thaws.waiting.Store(withoutUID(ref), true)
 	}
 	return 0
 }
 
 // noteFreezes of all Namespaces when this process begins to lead, so that each wakes what it holds when it ends.
-func (c *Controller) noteFreezes() {
-	for _, name := range c.Cluster.Namespaces.Frozen() {
-		c.wakeQueue.add(namespaceRef(name))
+func (w *waker) noteFreezes() {
+	for _, name := range w.cluster.Namespaces.Frozen() {
+		w.queue.add(namespaceRef(name))
 	}
 }
 
-// policiesChanged is called when the policies in force did: gates are decided about again, and freezes may have ended.
-func (c *Controller) policiesChanged() {
-	c.recheckAll()
-	if !c.wakesHere() {
+// freezeChanged is called for each change of a composite: when its freeze has an expiry, nothing else happens then.
+func (w *waker) freezeChanged(old, new *cluster.Object) {
+	if new == nil || !w.scope.wakesHere() || new.Role != parent.RoleComposite && new.Role != parent.RoleClaim {
 		return
 	}
-	add := func(name string) {
-		c.wakeQueue.add(parent.Ref{GroupVersionKind: v1alpha1.GroupVersion.WithKind(policyKind), Name: name})
+	value := new.Annotations[v1alpha1.AnnotationKeyFreeze]
+	if value != "" && (old == nil || old.Annotations[v1alpha1.AnnotationKeyFreeze] != value) {
+		w.queue.add(withoutUID(new.State.Ref))
 	}
-	for name := range c.Cluster.Policies.Set().Frozen() {
+}
+
+// noteFrozenPolicies that are frozen, or were.
+func (w *waker) noteFrozenPolicies() {
+	add := func(name string) {
+		w.queue.add(parent.Ref{GroupVersionKind: v1alpha1.GroupVersion.WithKind(policyKind), Name: name})
+	}
+	for name := range w.cluster.Policies.Set().Frozen() {
 		add(name)
 	}
-	c.thaws.frozen.Range(func(key, _ any) bool {
+	w.thaws.frozen.Range(func(key, _ any) bool {
 		if name, is := strings.CutPrefix(key.(string), policyKind+"/"); is {
 			add(name)
 		}
 		return true
 	})
-}
-
-// freezeChanged is called for each change of a composite: when its freeze has an expiry, nothing else happens then.
-func (c *Controller) freezeChanged(old, new *cluster.Object) {
-	if new == nil || !c.wakesHere() || new.Role != parent.RoleComposite && new.Role != parent.RoleClaim {
-		return
-	}
-	value := new.Annotations[v1alpha1.AnnotationKeyFreeze]
-	if value != "" && (old == nil || old.Annotations[v1alpha1.AnnotationKeyFreeze] != value) {
-		c.wakeQueue.add(withoutUID(new.State.Ref))
-	}
 }

@@ -9,9 +9,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -21,6 +24,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/policystore"
 )
 
 // Crossplane does not retry an apply that was refused with 422 (KR-05-24), nor kro one that was put back (KR-18-06). What
@@ -39,6 +43,28 @@ const (
 	// clockSkew between webhook and gate that is tolerated.
 	clockSkew = 2 * time.Second
 )
+
+// waker reconciles what its queue gets: composites whose children were refused, policies that changed, and Namespaces and rules
+// whose freezes and windows end.
+type waker struct {
+	cluster *cluster.Cluster
+	drifts  client.Client
+	// rules has the ApprovalRules; nil for none.
+	rules *policystore.Store
+	scope *scope
+	queue *queue
+	// rate limits how fast it wakes.
+	rate    *rate.Limiter
+	log     logr.Logger
+	relaxed relaxations
+	thaws   thaws
+}
+
+// newWaker returns a waker in the scope of a core.
+func newWaker(c *core) *waker {
+	return &waker{cluster: c.cluster, drifts: c.reporter.drifts, rules: c.rules, scope: c.scope, queue: newQueue(),
+		rate: rate.NewLimiter(wakesPerSecond, wakesPerSecond), log: c.log}
+}
 
 // relaxations remembers when something last changed, by Namespace ("" for the
 // whole cluster), that may allow what was refused. It keeps what is recent. It is
@@ -70,39 +96,35 @@ func (r *relaxations) since(refused time.Time, namespaces ...string) bool {
 	})
 }
 
-// wakesHere reports whether this process wakes composites: the leader of the first
-// shard does.
-func (c *Controller) wakesHere() bool { return c.leading.Load() && c.Shard.Index == 0 }
-
 // policyChanged is called when a policy is created, updated or deleted. One that
 // existed when we started is no change, but its window may begin.
-func (c *Controller) policyChanged(old, new *cluster.Object) {
+func (w *waker) policyChanged(old, new *cluster.Object) {
 	switch {
-	case !c.wakesHere():
+	case !w.scope.wakesHere():
 	case new == nil:
-		c.wakeQueue.add(old.State.Ref)
+		w.queue.add(old.State.Ref)
 	case old == nil || old.Generation != new.Generation:
-		c.wakeQueue.add(new.State.Ref)
+		w.queue.add(new.State.Ref)
 	}
 }
 
 // wakeRefused wakes the composites whose children were refused, in a Namespace or,
 // where it is empty, in the whole cluster. It does not block, and does nothing
 // where another process wakes (KR-08-20).
-func (c *Controller) wakeRefused(ctx context.Context, namespace string) error {
-	if !c.wakesHere() {
+func (w *waker) wakeRefused(ctx context.Context, namespace string) error {
+	if !w.scope.wakesHere() {
 		return nil
 	}
-	c.relaxed.note(namespace)
+	w.relaxed.note(namespace)
 	list := &v1alpha1.DriftList{}
-	if err := c.Drifts.List(ctx, list); err != nil {
+	if err := w.drifts.List(ctx, list); err != nil {
 		return fmt.Errorf("cannot list drifts: %w", err)
 	}
 	for i := range list.Items {
 		d := &list.Items[i]
 		if needsWake(d) && (namespace == "" || d.Spec.Child.Namespace == namespace || d.Spec.Parent.Namespace == namespace) {
-			c.wakeQueue.add(identity.Ref(d.Spec.Parent))
-			wakeAgain(c, d)
+			w.queue.add(identity.Ref(d.Spec.Parent))
+			w.wakeAgain(d)
 		}
 	}
 	return nil
@@ -110,9 +132,9 @@ func (c *Controller) wakeRefused(ctx context.Context, namespace string) error {
 
 // wakeAgain wakes kro once more after a while, which does not come back by itself: a replica of the webhook may have decided before it saw
 // what changed.
-func wakeAgain(c *Controller, d *v1alpha1.Drift) {
-	if ref := identity.Ref(d.Spec.Parent); d.Status.Separated && c.Cluster.Kinds.Kind(ref.GroupVersionKind).Role == parent.RoleInstance {
-		c.wakeQueue.addAfter(ref, wakeAgainAfter)
+func (w *waker) wakeAgain(d *v1alpha1.Drift) {
+	if ref := identity.Ref(d.Spec.Parent); d.Status.Separated && w.cluster.Kinds.Kind(ref.GroupVersionKind).Role == parent.RoleInstance {
+		w.queue.addAfter(ref, wakeAgainAfter)
 	}
 }
 
@@ -125,65 +147,65 @@ func needsWake(d *v1alpha1.Drift) bool {
 
 // recordedLate wakes the parent of a refusal that was made before a change that
 // may have allowed it, and is recorded only now.
-func (c *Controller) recordedLate(d *v1alpha1.Drift) {
-	if !c.wakesHere() || !needsWake(d) || d.Status.LastSeen == nil {
+func (w *waker) recordedLate(d *v1alpha1.Drift) {
+	if !w.scope.wakesHere() || !needsWake(d) || d.Status.LastSeen == nil {
 		return
 	}
-	if c.relaxed.since(d.Status.LastSeen.Time, "", d.Spec.Child.Namespace, d.Spec.Parent.Namespace) || decidedOn(c, d) {
-		c.wakeQueue.add(identity.Ref(d.Spec.Parent))
+	if w.relaxed.since(d.Status.LastSeen.Time, "", d.Spec.Child.Namespace, d.Spec.Parent.Namespace) || w.decidedOn(d) {
+		w.queue.add(identity.Ref(d.Spec.Parent))
 	}
 }
 
 // decidedOn reports whether the instance above what was put back has decisions, which may have come before the Drift.
-func decidedOn(c *Controller, d *v1alpha1.Drift) bool {
+func (w *waker) decidedOn(d *v1alpha1.Drift) bool {
 	if !d.Status.Separated {
 		return false
 	}
-	o := c.Cluster.States.Cached(identity.Ref(d.Spec.Parent))
+	o := w.cluster.States.Cached(identity.Ref(d.Spec.Parent))
 	return o != nil && o.Role == parent.RoleInstance && hasDecisions(o)
 }
 
-// reconcileWakeup wakes one composite. Given a policy, which changed or whose
+// reconcile wakes one composite. Given a policy, which changed or whose
 // window begins now, it wakes all that were refused anything, and comes back when
 // the window begins.
-func (c *Controller) reconcileWakeup(ctx context.Context, ref parent.Ref) (reconcile.Result, error) {
+func (w *waker) reconcile(ctx context.Context, ref parent.Ref) (reconcile.Result, error) {
 	var wait time.Duration
 	err := func() (err error) { // one result for all kinds of requests
 		switch {
 		case ref.Group == "" && ref.Kind == namespaceKind:
-			wait, err = c.frozenNamespace(ctx, ref.Name)
+			wait, err = w.frozenNamespace(ctx, ref.Name)
 			return err
 		case ref.Group != v1alpha1.Group:
-			if wait = c.ownFreeze(ref); wait > 0 {
+			if wait = w.ownFreeze(ref); wait > 0 {
 				return nil
 			}
-			return c.wake(ctx, ref)
+			return w.wake(ctx, ref)
 		case ref.Kind == policyKind:
-			wait = c.frozenPolicy(ref.Name)
-			return c.wakeRefused(ctx, "")
+			wait = w.frozenPolicy(ref.Name)
+			return w.wakeRefused(ctx, "")
 		case ref.Kind == v1alpha1.KindApprovalRule:
-			wait = c.ruleWindows(ref.Name)
-			return c.wakeRefused(ctx, "")
+			wait = w.ruleWindows(ref.Name)
+			return w.wakeRefused(ctx, "")
 		case ref.Kind != v1alpha1.KindUpgradeAllowance: // it has no window
-			return c.wakeRefused(ctx, "")
+			return w.wakeRefused(ctx, "")
 		}
-		begins, err := c.window(ctx, ref)
+		begins, err := w.window(ctx, ref)
 		if err != nil {
 			return err
 		}
 		wait = max(0, begins.Sub(clock.Now()))
-		return c.wakeRefused(ctx, "")
+		return w.wakeRefused(ctx, "")
 	}()
 	return result(ctx, wait, err)
 }
 
 // window of an UpgradeAllowance: when it begins; the zero time where it has none, or is gone.
-func (c *Controller) window(ctx context.Context, ref parent.Ref) (time.Time, error) {
-	r, err := c.Cluster.States.Resource(ref)
+func (w *waker) window(ctx context.Context, ref parent.Ref) (time.Time, error) {
+	r, err := w.cluster.States.Resource(ref)
 	if err != nil {
 		return time.Time{}, err
 	}
-	if c.Cluster.States.Cached(ref) == nil {
+	if w.cluster.States.Cached(ref) == nil {
 		return time.Time{}, nil
 	}
 	o, err := r.Get(ctx, ref.Name, metav1.GetOptions{})
@@ -200,23 +222,23 @@ func (c *Controller) window(ctx context.Context, ref parent.Ref) (time.Time, err
 
 // wake a composite that has a refused child which may be allowed now, by an
 // annotation that its controller watches.
-func (c *Controller) wake(ctx context.Context, ref parent.Ref) error {
-	o, err := c.Cluster.States.Get(ctx, ref, false)
-	if errors.Is(err, admission.ErrNotFound) {
+func (w *waker) wake(ctx context.Context, ref parent.Ref) error {
+	o, err := w.cluster.States.Get(ctx, ref, false)
+	if errors.Is(err, admission.ErrNotFound) { // nothing waits below it
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("cannot read %s: %w", identity.Describe(ref), err)
 	}
 	if o.Role == parent.RoleInstance {
-		return c.wakeByChildren(ctx, o)
+		return w.wakeByChildren(ctx, o)
 	}
-	if _, thawed := c.thaws.waiting.LoadAndDelete(withoutUID(ref)); !thawed {
-		if needed, err := c.sleeps(ctx, o); err != nil || !needed {
+	if _, thawed := w.thaws.waiting.LoadAndDelete(withoutUID(ref)); !thawed {
+		if needed, err := w.sleeps(ctx, o); err != nil || !needed { // a later Drift, or a change that may allow it
 			return err
 		}
 	}
-	return c.touch(ctx, o.State.Ref)
+	return w.touch(ctx, o.State.Ref)
 }
 
 // wakes reports whether kro may wait, because of a Drift, until something wakes it: it took an update that was put back for a success, and
@@ -227,9 +249,9 @@ func wakes(instance *cluster.Object, d *v1alpha1.Drift) bool {
 
 // wakeByChildren wakes kro by a write to a child of an instance for which it may wait: it ignores updates of the instance that are no
 // new generation (KR-18-06). One write is enough, since kro reconciles the whole instance.
-func (c *Controller) wakeByChildren(ctx context.Context, o *cluster.Object) error {
+func (w *waker) wakeByChildren(ctx context.Context, o *cluster.Object) error {
 	list := &v1alpha1.DriftList{}
-	if err := c.Drifts.List(ctx, list); err != nil {
+	if err := w.drifts.List(ctx, list); err != nil {
 		return fmt.Errorf("cannot list drifts: %w", err)
 	}
 	claimed := map[string]bool{}
@@ -242,7 +264,7 @@ func (c *Controller) wakeByChildren(ctx context.Context, o *cluster.Object) erro
 		if !needsWake(d) || !wakes(o, d) || claimed[d.Spec.ID] || withoutUID(identity.Ref(d.Spec.Parent)) != withoutUID(o.State.Ref) {
 			continue
 		}
-		err := c.touch(ctx, identity.Ref(d.Spec.Child))
+		err := w.touch(ctx, identity.Ref(d.Spec.Child))
 		switch {
 		case err == nil:
 			return nil
@@ -254,12 +276,12 @@ func (c *Controller) wakeByChildren(ctx context.Context, o *cluster.Object) erro
 }
 
 // touch an object by an annotation that changes, which its controller sees.
-func (c *Controller) touch(ctx context.Context, ref parent.Ref) error {
-	if err := c.wakeRate.Wait(ctx); err != nil {
+func (w *waker) touch(ctx context.Context, ref parent.Ref) error {
+	if err := w.rate.Wait(ctx); err != nil {
 		return err
 	}
 	at := clock.Now().UTC().Format(time.RFC3339Nano)
-	err := c.Cluster.States.Apply(ctx, ref, cluster.Patch{
+	err := w.cluster.States.Apply(ctx, ref, cluster.Patch{
 		Manager: v1alpha1.ManagerGate, Annotations: map[string]*string{v1alpha1.AnnotationKeyReconcileRequestedAt: &at},
 	})
 	if err == nil {
@@ -270,12 +292,12 @@ func (c *Controller) touch(ctx context.Context, ref parent.Ref) error {
 
 // sleeps reports whether a change of a composite's children was refused that its
 // controller may not retry: controllers other than Crossplane retry by themselves.
-func (c *Controller) sleeps(ctx context.Context, o *cluster.Object) (bool, error) {
+func (w *waker) sleeps(ctx context.Context, o *cluster.Object) (bool, error) {
 	if o.Role != parent.RoleComposite && o.Role != parent.RoleClaim {
 		return false, nil
 	}
 	list := &v1alpha1.DriftList{}
-	if err := c.Drifts.List(ctx, list); err != nil {
+	if err := w.drifts.List(ctx, list); err != nil {
 		return false, fmt.Errorf("cannot list drifts: %w", err)
 	}
 	for i := range list.Items {
@@ -288,4 +310,14 @@ func (c *Controller) sleeps(ctx context.Context, o *cluster.Object) (bool, error
 		}
 	}
 	return false, nil
+}
+
+// instanceChanged wakes kro when what is decided about the children of an instance changes: an update of its annotations does not.
+func (w *waker) instanceChanged(old, new *cluster.Object) {
+	if new == nil || new.Role != parent.RoleInstance || !w.scope.wakesHere() {
+		return
+	}
+	if old == nil && hasDecisions(new) || old != nil && !sameDecisions(old, new) {
+		w.queue.add(new.State.Ref)
+	}
 }

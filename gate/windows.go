@@ -18,33 +18,25 @@ func ruleRef(name string) parent.Ref {
 	return parent.Ref{GroupVersionKind: v1alpha1.GroupVersion.WithKind(v1alpha1.KindApprovalRule), Name: name}
 }
 
-// rulesChanged is called when the ApprovalRules in force did: gates are decided about again.
-func (c *Controller) rulesChanged() {
-	c.recheckAll()
-	if c.wakesHere() {
-		c.noteWindows()
-	}
-}
-
 // noteWindows of all ApprovalRules, so that each wakes what waits when it opens.
-func (c *Controller) noteWindows() {
-	if c.Rules == nil {
+func (w *waker) noteWindows() {
+	if w.rules == nil {
 		return
 	}
-	for _, name := range c.Rules.Policies().Windowed() {
-		c.wakeQueue.add(ruleRef(name))
+	for _, name := range w.rules.Policies().Windowed() {
+		w.queue.add(ruleRef(name))
 	}
 }
 
 // ruleWindows of an ApprovalRule: how long until they may change, 0 for never. What waits for them is woken when they have opened.
-func (c *Controller) ruleWindows(name string) time.Duration {
-	if c.Rules == nil {
+func (w *waker) ruleWindows(name string) time.Duration {
+	if w.rules == nil {
 		return 0
 	}
 	now := clock.Now()
-	state, windowed := c.Rules.Policies().WindowsOf(name, now)
-	if c.thaws.noteWindow(name, state, windowed) {
-		c.thaw(func(*cluster.Object) bool { return true })
+	state, windowed := w.rules.Policies().WindowsOf(name, now)
+	if w.thaws.noteWindow(name, state, windowed) {
+		w.thaw(func(*cluster.Object) bool { return true })
 	}
 	if state.Until.IsZero() {
 		return 0

@@ -21,11 +21,11 @@ import (
 func TestDecideLive(t *testing.T) {
 	cl, err := cluster.New(&rest.Config{Host: "127.0.0.1:1"})
 	require.NoError(t, err)
-	c, o := &Controller{Cluster: cl}, objectWith(nil)
+	c, o := leader(cl, &reporter{}).core, objectWith(nil)
 	actions := []gating.Action{gating.ActionNone, gating.ActionOpen, gating.ActionClose, gating.ActionInstall, gating.ActionRestore}
 	for _, action := range actions {
 		var live []bool
-		g := gating.Of(o.State, cl.Kinds.Kind(o.GroupVersionKind), o.External, c.Cluster.Settings(o.State.Ref, nil), gating.Defaults{})
+		g := gating.Of(o.State, cl.Kinds.Kind(o.GroupVersionKind), o.External, c.cluster.Settings(o.State.Ref, nil), gating.Defaults{})
 		d, err := c.decide(t.Context(), o, &g, func(g gating.Managed) gating.Decision {
 			live = append(live, g.Live)
 			if g.Live {
@@ -64,8 +64,8 @@ func TestDecideByStoredPolicies(t *testing.T) {
 	decide := func() (gating.Decision, error) {
 		cl, err := cluster.New(&rest.Config{Host: s.URL})
 		require.NoError(t, err)
-		c := &Controller{Cluster: cl}
-		g := gating.Of(o.State, cl.Kinds.Kind(o.GroupVersionKind), o.External, c.Cluster.Settings(o.State.Ref, nil), gating.Defaults{})
+		c := leader(cl, &reporter{}).core
+		g := gating.Of(o.State, cl.Kinds.Kind(o.GroupVersionKind), o.External, c.cluster.Settings(o.State.Ref, nil), gating.Defaults{})
 		return c.decide(t.Context(), o, &g, func(g gating.Managed) gating.Decision {
 			for _, h := range g.Holders {
 				if h.Freeze(time.Now()) != nil {

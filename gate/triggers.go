@@ -1,0 +1,248 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/gate/systems"
+	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/records"
+)
+
+// listen registers all that makes the reconcilers reconcile. What it registers runs on every replica, from caches, and does not block.
+// Call it before the cluster starts: an event that comes before its handler is lost.
+func (c *Controller) listen(ctx context.Context, mgr manager.Manager) error {
+	// Policies of our group may allow what was refused, so that they are watched like what they are about.
+	c.cluster.Kinds.OnChange(c.watchPolicies)
+	// A gated object has changed, or one that holds approvals for what is below it.
+	c.cluster.States.OnChange(c.changed)
+	// What is known of an object that is not watched any more would not change again.
+	c.cluster.States.OnUnwatch(func(o *cluster.Object) { c.reporter.forget(o.State.Ref) })
+	// Modes, deadlines and freezes of policies are about every gated object.
+	c.cluster.Policies.OnChange(c.policiesChanged)
+	// A kind of an external system that is guarded again has the access that its last reconcile was without.
+	c.cluster.Scope.OnChange(func() {
+		c.scope.recheck(func(o *cluster.Object) bool { return systems.For(o.GroupVersionKind) != nil })
+	})
+	// While Kausality is being removed, every gate is restored and nothing is refused any more.
+	c.cluster.Scope.OnRemoval(c.removed)
+	// Votes, windows and authors of ApprovalRules decide whether an approval counts.
+	if c.rules != nil {
+		c.rules.OnChange(c.rulesChanged)
+	}
+	// A Namespace has a mode, a freeze and labels, and when it ends, its deletions wait.
+	if err := c.cluster.Namespaces.OnChange(c.namespaceChanged); err != nil {
+		return err
+	}
+	// A Drift may be recorded after its difference is gone, and be resolved while its difference remains.
+	return c.watchDrifts(ctx, mgr)
+}
+
+// changed is called for each change of a watched object. A gated object is
+// reconciled itself; a parent may have new approvals for the MRs below it, or
+// claims to finish.
+func (c *Controller) changed(old, new *cluster.Object) {
+	one := new
+	if one == nil {
+		one = old
+	}
+	switch {
+	case one.Group == v1alpha1.Group:
+		c.waker.policyChanged(old, new)
+		return
+	case c.scope.managed(one.State.Ref) && c.scope.leading.Load() && c.scope.ours(one.State.Ref):
+		c.reporter.orphaned(old, new)
+		c.admitted(old, new)
+	}
+	c.waker.freezeChanged(old, new)
+	c.waker.instanceChanged(old, new)
+	if new == nil {
+		c.reporter.forget(old.State.Ref)
+	}
+	switch {
+	case new == nil && c.scope.managed(old.State.Ref):
+		if old.Parent.Name != "" {
+			c.scope.enqueue(old.Parent)
+		}
+	case new == nil:
+	case c.scope.managed(new.State.Ref), systems.For(new.GroupVersionKind) != nil:
+		c.scope.enqueue(new.State.Ref)
+		if old != nil && old.Parent.UID != new.Parent.UID && new.Parent.Name != "" { // what is decided on its new parent is about it from now on
+			c.scope.enqueue(new.Parent)
+		}
+	case old == nil || !sameDecisions(old, new) || len(old.Children) != len(new.Children):
+		c.scope.enqueue(new.State.Ref)
+		if old != nil && len(new.Children) == 0 && hasDecisions(old) && !hasDecisions(new) {
+			c.scope.recheck(func(mr *cluster.Object) bool { return mr.Parent.UID == new.State.UID })
+		}
+	}
+}
+
+// isDecision reports whether an annotation is a user's decision or its use.
+func isDecision(key string) bool {
+	return v1alpha1.IsUser(key) || key == v1alpha1.AnnotationKeyClaims
+}
+
+// hasDecisions reports whether an object has an annotation by which a user decides
+// about changes, or claims of such decisions.
+func hasDecisions(o *cluster.Object) bool {
+	for k := range o.Annotations {
+		if isDecision(k) {
+			return true
+		}
+	}
+	return false
+}
+
+// sameDecisions reports whether users' annotations and claims are equal.
+func sameDecisions(a, b *cluster.Object) bool {
+	count := 0
+	for k, v := range a.Annotations {
+		if isDecision(k) {
+			if w, ok := b.Annotations[k]; !ok || w != v {
+				return false
+			}
+			count++
+		}
+	}
+	for k := range b.Annotations {
+		if isDecision(k) {
+			count--
+		}
+	}
+	return count == 0
+}
+
+// namespaceChanged is called when the mode or the labels of a Namespace change or
+// it is deleted: its MRs may have to be masked or restored, refused changes in it
+// may be allowed, and refused deletions in it are repeated.
+func (c *Controller) namespaceChanged(name string) {
+	c.scope.recheck(func(o *cluster.Object) bool { return o.State.Namespace == name })
+	if c.scope.wakesHere() {
+		c.waker.queue.add(namespaceRef(name))
+	}
+	if err := c.waker.wakeRefused(context.Background(), name); err != nil { // from a cache: it does not block
+		c.log.Error(err, "cannot wake what was refused", "namespace", name)
+	}
+}
+
+// policiesChanged is called when the policies in force did: gates are decided about again, and freezes may have ended.
+func (c *Controller) policiesChanged() {
+	c.scope.recheckAll()
+	if c.scope.wakesHere() {
+		c.waker.noteFrozenPolicies()
+	}
+}
+
+// rulesChanged is called when the ApprovalRules in force did: gates are decided about again.
+func (c *Controller) rulesChanged() {
+	c.scope.recheckAll()
+	if c.scope.wakesHere() {
+		c.waker.noteWindows()
+	}
+}
+
+// removed is called when Kausality is about to be removed: nothing is refused any more.
+func (c *Controller) removed() {
+	c.scope.recheckAll()
+	if err := c.waker.wakeRefused(context.Background(), ""); err != nil { // from a cache: it does not block
+		c.log.Error(err, "cannot wake what was refused")
+	}
+}
+
+// watchPolicies watches all kinds of policies of our own group: a change of any of them may allow what
+// was refused.
+func (c *Controller) watchPolicies(i cluster.Info) {
+	if i.GVK.Group != v1alpha1.Group || i.GVK.Kind != policyKind && v1alpha1.PolicyResource(i.GVK.Kind) == "" || !i.Storage {
+		return
+	}
+	if err := c.cluster.States.Watch(i.GVK); err != nil {
+		c.log.Error(err, "cannot watch a policy kind")
+	}
+}
+
+// watchDrifts reconciles an MR again when a Drift about it appears: the difference
+// may be gone before the Drift was recorded. So it does when a Drift is resolved or deleted, which others may do
+// though the external resource still differs.
+func (c *Controller) watchDrifts(ctx context.Context, mgr manager.Manager) error {
+	i, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.Drift{})
+	if err != nil {
+		return fmt.Errorf("cannot watch drifts: %w", err)
+	}
+	_, err = i.AddEventHandler(cluster.Handler("gate drifts", cache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) { c.appeared(o) }, DeleteFunc: c.undrifted, UpdateFunc: func(was, o any) {
+			c.drifted(o)
+			old, _ := was.(*v1alpha1.Drift)
+			d, ok := o.(*v1alpha1.Drift)
+			if ok && d.Status.Phase == v1alpha1.DriftResolved {
+				c.undrifted(was)
+			}
+			if ok && old != nil && (old.Status.Phase != v1alpha1.DriftDetected || !old.Status.Separated && d.Status.Separated) {
+				c.waker.recordedLate(d)
+			}
+		},
+	}))
+	return err
+}
+
+// appeared is called for each Drift that is new to the watch.
+func (c *Controller) appeared(o any) {
+	c.drifted(o)
+	if d, ok := o.(*v1alpha1.Drift); ok && d.Status.Phase == v1alpha1.DriftDetected && d.Status.Separated {
+		c.waker.recordedLate(d)
+	}
+}
+
+// drifted is called for each Drift. That of a composite is repeated by way of its
+// MRs, whose changes are watched anyway.
+func (c *Controller) drifted(o any) {
+	d, ok := o.(*v1alpha1.Drift)
+	if !ok || d.Status.Phase != v1alpha1.DriftDetected || len(indexChild(d)) == 0 && d.Status.RepeatFor == "" {
+		return
+	}
+	c.enqueueChild(d)
+}
+
+// undrifted is called for each external Drift that was open and is so no longer.
+func (c *Controller) undrifted(o any) {
+	if unknown, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		o = unknown.Obj
+	}
+	if d, ok := o.(*v1alpha1.Drift); ok && d.Status.Phase == v1alpha1.DriftDetected && len(indexChild(d)) > 0 {
+		c.enqueueChild(d)
+	}
+}
+
+func (c *Controller) enqueueChild(d *v1alpha1.Drift) {
+	c.scope.enqueue(identity.Ref(d.Spec.Child))
+}
+
+// admitted emits the event of a gate that the webhook moved in the request that
+// changed an object: the webhook emits no events itself.
+func (c *Controller) admitted(old, new *cluster.Object) {
+	if new == nil || new.Deleting() || systems.For(new.GroupVersionKind) != nil {
+		return
+	}
+	key := v1alpha1.AnnotationKeyGate
+	if old != nil && old.Annotations[key] == new.Annotations[key] || old == nil && new.Generation > 1 {
+		return // nothing moved, or before this process watched
+	}
+	gate := mask.ParseGate(new.Annotations)
+	if old != nil && sameTransition(mask.ParseGate(old.Annotations), gate) {
+		return
+	}
+	settings := c.cluster.Settings(new.State.Ref, new.State.Labels)
+	if e, ok := eventOfAdmitted(gate, gating.DeadlineOf(settings, gating.Defaults{Deadline: c.options.Deadline})); ok {
+		if c.reporter.records.Enabled() {
+			c.reporter.records.Add(records.OfTransition(transitionOf(new, was(old), gate)))
+		}
+		c.reporter.emit(new, e)
+	}
+}
