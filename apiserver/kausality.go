@@ -26,6 +26,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/scope"
 	"github.com/kausality-io/function-kausality/internal/decider"
 	"github.com/kausality-io/function-kausality/internal/drift"
 	"github.com/kausality-io/function-kausality/internal/manifests"
@@ -213,7 +214,7 @@ func (c *Configuration) options(config *rest.Config, log logr.Logger) (decider.O
 type guard struct {
 	// object is the webhook configuration that selects the same.
 	object *unstructured.Unstructured
-	scope  *cluster.Fixed
+	scope  *scope.Fixed
 }
 
 func newGuard(c *Configuration) (*guard, error) {
@@ -226,6 +227,6 @@ func newGuard(c *Configuration) (*guard, error) {
 		return nil, fmt.Errorf("cannot encode what is guarded: %w", err)
 	}
 	o := &unstructured.Unstructured{Object: content}
-	scope, err := cluster.NewFixed(o)
+	scope, err := scope.NewFixed(o)
 	return &guard{object: o, scope: scope}, err
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/policies"
 	"github.com/kausality-io/function-kausality/internal/decider"
 )
 
@@ -41,7 +42,7 @@ type running struct {
 	options decider.Options
 	guard   *guard
 	// namespaces are read live, while there is no decider.
-	namespaces *cluster.Namespaces
+	namespaces *policies.Namespaces
 	// decider is nil until everything was read.
 	decider atomic.Pointer[decider.Decider]
 	// why there is no decider; nil while it starts.
@@ -113,7 +114,7 @@ func newRunning(o decider.Options, g *guard) (*running, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a client: %w", err)
 	}
-	return &running{options: o, guard: g, namespaces: cluster.NewNamespaces(client)}, nil
+	return &running{options: o, guard: g, namespaces: policies.NewNamespaces(client)}, nil
 }
 
 // keep running until the context ends: what ends before, as after a lost election, begins again, and nothing is decided meanwhile.

@@ -21,7 +21,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/inspect"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
 )
 
 // onlyIDs reports whether there are arguments, all of them ids.
@@ -326,7 +326,7 @@ func (f driftFinder) exists(ctx context.Context, client dynamic.Interface, ns st
 		return nil //nolint:nilerr // It is unknown, and nothing waits there as far as the user may read.
 	}
 	var names []string
-	for o, err := range cluster.Items(ctx, namespaces, cluster.PageSize) {
+	for o, err := range informer.Items(ctx, namespaces, informer.PageSize) {
 		if err != nil {
 			break
 		}

@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kausality-io/function-kausality/admission"
-	"github.com/kausality-io/function-kausality/admission/identity"
-
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,9 +13,11 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/cli/inspect"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // target is an object that the command line or a Drift names, with the client
@@ -165,7 +164,7 @@ func (s *session) approvalHolder(ctx context.Context, i *inspect.Inspector, t ta
 
 // decisionHolder sums up an object and the one whose annotations hold decisions about it:
 // its parent, else nil for a managed resource, which holds its own.
-func decisionHolder(ctx context.Context, i *inspect.Inspector, t target) (o, up *cluster.Object, err error) {
+func decisionHolder(ctx context.Context, i *inspect.Inspector, t target) (o, up *states.Object, err error) {
 	if err := i.Direct.Learn(ctx, t.GroupVersionKind()); err != nil {
 		return nil, nil, err
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 	"github.com/kausality-io/function-kausality/cli/preview"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
 )
 
 // previewCommand shows what a Composition would change before it is applied.
@@ -173,7 +173,7 @@ func (c *previewCommand) addComposites(ctx context.Context, p *preview.Previewer
 // addAll composites that use the Composition, up to --max.
 func (c *previewCommand) addAll(ctx context.Context, p *preview.Previewer, r dynamic.ResourceInterface) error {
 	added := 0
-	for xr, err := range cluster.Items(ctx, r, compositePage) {
+	for xr, err := range informer.Items(ctx, r, compositePage) {
 		if err != nil {
 			return fmt.Errorf("cannot list %s: %w", p.Composition.Composite.Kind, err)
 		}

@@ -15,7 +15,8 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/gate/systems"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 	"github.com/kausality-io/function-kausality/internal/telemetry"
 )
 
@@ -91,7 +92,7 @@ func (c *Controller) rulesSynced(ctx context.Context) bool {
 // resume what the last leader did: every object may have changed since.
 func (c *Controller) resume(ctx context.Context) {
 	for _, i := range c.cluster.Kinds.All() {
-		cluster.Each("gate", c.cluster.States.List(i.GVK), func(o *cluster.Object) { c.changed(nil, o) })
+		informer.Each("gate", c.cluster.States.List(i.GVK), func(o *states.Object) { c.changed(nil, o) })
 	}
 	c.waker.noteFreezes()
 	c.waker.noteWindows()

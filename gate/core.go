@@ -13,6 +13,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 	"github.com/kausality-io/function-kausality/internal/drift"
 	"github.com/kausality-io/function-kausality/internal/policystore"
 )
@@ -33,7 +35,7 @@ type core struct {
 }
 
 // gating is the core's input for an object, with holders from the cache.
-func (c *core) gating(ctx context.Context, o *cluster.Object) (gating.Managed, error) {
+func (c *core) gating(ctx context.Context, o *states.Object) (gating.Managed, error) {
 	mode, err := c.cluster.Mode(o.State, c.options.DefaultMode)
 	if err != nil {
 		return gating.Managed{}, err
@@ -52,7 +54,7 @@ func (c *core) gating(ctx context.Context, o *cluster.Object) (gating.Managed, e
 // the cache does not suffice, it decides again on holders that are read live
 // (KR-05-20), and before it opens one: a freeze may be newer than the watch of a
 // holder (KR-13-24), or that of policies (KR-13-74). g is what f decided about in the end.
-func (c *core) decide(ctx context.Context, o *cluster.Object, g *gating.Managed, f func(gating.Managed) gating.Decision) (gating.Decision, error) {
+func (c *core) decide(ctx context.Context, o *states.Object, g *gating.Managed, f func(gating.Managed) gating.Decision) (gating.Decision, error) {
 	if err := c.finish(ctx, o, g.Holders); err != nil {
 		return gating.Decision{}, err
 	}
@@ -74,8 +76,8 @@ func (c *core) decide(ctx context.Context, o *cluster.Object, g *gating.Managed,
 	if err := c.refresh(ctx, g); err != nil {
 		return d, err
 	}
-	if d = f(*g); d.Action == gating.ActionNone && (d.Again == 0 || d.Again > cluster.FreshFor) {
-		d.Again = cluster.FreshFor // what was read may be older than what the watch has
+	if d = f(*g); d.Action == gating.ActionNone && (d.Again == 0 || d.Again > informer.FreshFor) {
+		d.Again = informer.FreshFor // what was read may be older than what the watch has
 	}
 	return d, nil
 }
@@ -95,7 +97,7 @@ func (c *core) refresh(ctx context.Context, g *gating.Managed) error {
 
 // awaitsTurn reports whether a decision masks an object whose turn it is not. It is
 // reconciled again when it is.
-func (c *core) awaitsTurn(o *cluster.Object, d gating.Decision) bool {
+func (c *core) awaitsTurn(o *states.Object, d gating.Decision) bool {
 	if d.Action == gating.ActionInstall {
 		return !c.installs.take(o.State.Ref, o.State.Parent)
 	}
@@ -115,7 +117,7 @@ func (c *core) prepare(ctx context.Context, d gating.Decision) error {
 }
 
 // finish the claim of a gate that closed: its approval is used (KR-05-33).
-func (c *core) finish(ctx context.Context, o *cluster.Object, holders []identity.Holder) error {
+func (c *core) finish(ctx context.Context, o *states.Object, holders []identity.Holder) error {
 	for _, h := range holders {
 		if claim := gating.ClaimToFinish(o.State, h.State); claim != nil {
 			edits, err := c.spend(ctx, h.State, *claim)
@@ -131,7 +133,7 @@ func (c *core) finish(ctx context.Context, o *cluster.Object, holders []identity
 // spend an approval: its entry is removed, and its record stays (KR-05-35).
 func (c *core) spend(ctx context.Context, holder *parent.State, claim v1alpha1.Claim) (edits map[string]*string, err error) {
 	edits = gating.Spend(holder.Annotations, claim, clock.Now())
-	err = c.cluster.States.Apply(ctx, holder.Ref, cluster.Patch{Manager: v1alpha1.ManagerGate, ResourceVersion: holder.ResourceVersion, Annotations: edits})
+	err = c.cluster.States.Apply(ctx, holder.Ref, states.Patch{Manager: v1alpha1.ManagerGate, ResourceVersion: holder.ResourceVersion, Annotations: edits})
 	if kerrors.IsNotFound(err) {
 		return nil, nil
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
 )
 
 // TestDecideLive: a gate is opened after its holders were read live only, since a freeze may be newer than what their watch shows
@@ -77,7 +78,7 @@ func TestDecideByStoredPolicies(t *testing.T) {
 	}
 	d, err := decide()
 	require.NoError(t, err)
-	assert.Equal(t, gating.Decision{Why: "it is frozen", Again: cluster.FreshFor}, d)
+	assert.Equal(t, gating.Decision{Why: "it is frozen", Again: informer.FreshFor}, d)
 	down = true
 	_, err = decide()
 	require.ErrorContains(t, err, "cannot read the Kausality policies")

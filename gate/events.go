@@ -14,7 +14,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/gate/systems"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 	"github.com/kausality-io/function-kausality/internal/drift"
 )
 
@@ -50,7 +50,7 @@ func warning(reason, format string, args ...any) event {
 
 // emit an event about an object. The recorder sends it in the background and merges
 // repetitions.
-func (r *reporter) emit(o *cluster.Object, e event) {
+func (r *reporter) emit(o *states.Object, e event) {
 	apiVersion, kind := o.ToAPIVersionAndKind()
 	regarding := &corev1.ObjectReference{
 		APIVersion: apiVersion, Kind: kind, Namespace: o.State.Namespace, Name: o.State.Name, UID: o.State.UID, ResourceVersion: o.ResourceVersion,
@@ -59,7 +59,7 @@ func (r *reporter) emit(o *cluster.Object, e event) {
 }
 
 // announce a transition of a managed resource's gate that was written.
-func (r *reporter) announce(o *cluster.Object, g gating.Managed, d gating.Decision) {
+func (r *reporter) announce(o *states.Object, g gating.Managed, d gating.Decision) {
 	if was := mask.ParseGate(o.Annotations); d.Action == gating.ActionOpen && sameTransition(was, d.Gate) {
 		return // the provider has named what it creates
 	}
@@ -82,7 +82,7 @@ func sameTransition(a, b v1alpha1.Gate) bool {
 
 // count a transition in the metrics, with the opening that it ends and the
 // approval that it uses.
-func (r *reporter) count(o *cluster.Object, d gating.Decision) {
+func (r *reporter) count(o *states.Object, d gating.Decision) {
 	transitions.WithLabelValues(string(d.Action), d.Gate.Reason).Inc()
 	if was := mask.ParseGate(o.Annotations); d.Action == gating.ActionClose && was.State == v1alpha1.GateOpen {
 		observeOpening(was.At.Time, d.Gate.Reason)
@@ -94,7 +94,7 @@ func (r *reporter) count(o *cluster.Object, d gating.Decision) {
 
 // unknownAfter is why external drift is unknown under the policies of a decision;
 // "" where it is known.
-func unknownAfter(o *cluster.Object, d gating.Decision) gating.UnknownDrift {
+func unknownAfter(o *states.Object, d gating.Decision) gating.UnknownDrift {
 	s := *o.State
 	s.ManagementPolicies = d.Policies
 	return gating.UnknownDriftOf(&s, o.External)
@@ -102,7 +102,7 @@ func unknownAfter(o *cluster.Object, d gating.Decision) gating.UnknownDrift {
 
 // eventOf a transition of a managed resource. The reasons are a contract: users filter
 // by them.
-func eventOf(o *cluster.Object, d gating.Decision, deadline time.Duration) event {
+func eventOf(o *states.Object, d gating.Decision, deadline time.Duration) event {
 	switch {
 	case d.Action == gating.ActionInstall:
 		e := normal(reasonGateInstalled, "The gate is closed from now on: external changes need a cause or an approval.")
@@ -192,7 +192,7 @@ func eventOfAdmitted(g v1alpha1.Gate, deadline time.Duration) (event, bool) {
 
 // orphaned emits the event of an MR that is deleted and whose external resource
 // stays (KR-08-11).
-func (r *reporter) orphaned(old, new *cluster.Object) {
+func (r *reporter) orphaned(old, new *states.Object) {
 	if old == nil || old.Deleting() || new != nil && !new.Deleting() {
 		return
 	}

@@ -6,10 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/kausality-io/function-kausality/admission/external"
-	"github.com/kausality-io/function-kausality/admission/gating"
-	"github.com/kausality-io/function-kausality/gate/systems"
-
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,11 +16,16 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 
+	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/verb"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/gate/systems"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/policies"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // leader of a cluster, whose controllers have not started.
@@ -55,7 +56,7 @@ func emitted(f func(*Controller)) []string {
 	return out
 }
 
-func gated(g v1alpha1.Gate) *cluster.Object {
+func gated(g v1alpha1.Gate) *states.Object {
 	return objectWith(map[string]string{v1alpha1.AnnotationKeyGate: mask.FormatGate(g)})
 }
 
@@ -117,7 +118,7 @@ func TestAdmitted(t *testing.T) {
 	held := v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: v1alpha1.GateReasonPending}
 	approved := v1alpha1.Gate{State: v1alpha1.GateOpen, Reason: v1alpha1.GateReasonApproved}
 	for name, tc := range map[string]struct {
-		old, new *cluster.Object
+		old, new *states.Object
 		want     string
 	}{
 		"Changed":  {old: gated(held), new: gated(changed), want: "Normal GateOpened The gate is open for [Update], by an accepted change of spec.forProvider.size"},
@@ -129,7 +130,7 @@ func TestAdmitted(t *testing.T) {
 		"Named":    {old: gated(changed), new: gated(named), want: ""},
 		"Gone":     {old: gated(changed), new: nil, want: ""},
 		"Ungated":  {old: gated(changed), new: objectWith(nil), want: ""},
-		"Deleting": {old: gated(held), new: &cluster.Object{State: &parent.State{DeletedAt: &time.Time{}, Annotations: gated(changed).Annotations}}, want: ""},
+		"Deleting": {old: gated(held), new: &states.Object{State: &parent.State{DeletedAt: &time.Time{}, Annotations: gated(changed).Annotations}}, want: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := strings.Join(emitted(func(c *Controller) { c.admitted(tc.old, tc.new) }), "\n")
@@ -149,7 +150,7 @@ func TestAdmittedDeadline(t *testing.T) {
 				"resources": []any{map[string]any{"apiGroups": []any{"example.org"}, "resources": []any{"*"}}}},
 		}}
 		kinds := map[schema.GroupVersionResource]string{v1alpha1.GroupVersion.WithResource(v1alpha1.ResourceKausalities): "KausalityList"}
-		policies, err := cluster.NewPolicies(fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, policy))
+		policies, err := policies.New(fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, policy))
 		require.NoError(t, err)
 		go policies.Run(t.Context())
 		synctest.Wait()
@@ -165,10 +166,10 @@ func TestAdmittedDeadline(t *testing.T) {
 // TestOrphaned: an MR whose external resource stays has an event with the external
 // name and the reason (KR-08-11); one that is deleted with it, or waits, has none.
 func TestOrphaned(t *testing.T) {
-	mr := func(s parent.State) *cluster.Object { return &cluster.Object{State: &s, ExternalName: "db-1"} }
+	mr := func(s parent.State) *states.Object { return &states.Object{State: &s, ExternalName: "db-1"} }
 	key := v1alpha1.AnnotationKeyManagementPolicies
 	for name, tc := range map[string]struct {
-		mr   *cluster.Object
+		mr   *states.Object
 		want string
 	}{
 		"Annotated": {
@@ -200,7 +201,7 @@ func TestOrphaned(t *testing.T) {
 				"terminating": strings.Join(emitted(func(c *Controller) {
 					now := *tc.mr.State
 					now.DeletedAt = &time.Time{}
-					c.reporter.orphaned(tc.mr, &cluster.Object{State: &now, ExternalName: "db-1"})
+					c.reporter.orphaned(tc.mr, &states.Object{State: &now, ExternalName: "db-1"})
 				}), "\n"),
 			} {
 				if !strings.HasPrefix(got, tc.want) || tc.want == "" && got != "" {

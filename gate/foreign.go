@@ -19,7 +19,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/gate/systems"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // foreign reconciles objects of external systems.
@@ -37,7 +37,7 @@ func (f *foreign) isUngateable(gvk schema.GroupVersionKind) bool {
 
 // reconcile an object of an external system that has no managementPolicies (KR-08-42). The object is read live: the cache keeps only its
 // summary, and such objects are few.
-func (f *foreign) reconcile(ctx context.Context, o *cluster.Object, s systems.System) (again time.Duration, err error) {
+func (f *foreign) reconcile(ctx context.Context, o *states.Object, s systems.System) (again time.Duration, err error) {
 	if f.isUngateable(o.GroupVersionKind) { // a process that starts later tries again
 		return 0, nil
 	}
@@ -83,7 +83,7 @@ func (f *foreign) reconcile(ctx context.Context, o *cluster.Object, s systems.Sy
 }
 
 // actForeign on a decision about an object of an external system, in one write.
-func (f *foreign) act(ctx context.Context, o *cluster.Object, u *unstructured.Unstructured, s systems.System, g gating.Managed,
+func (f *foreign) act(ctx context.Context, o *states.Object, u *unstructured.Unstructured, s systems.System, g gating.Managed,
 	d gating.Decision) error {
 	if d.Action == gating.ActionNone { // a change, or d.Again
 		return nil
@@ -91,7 +91,7 @@ func (f *foreign) act(ctx context.Context, o *cluster.Object, u *unstructured.Un
 	if err := f.prepare(ctx, d); err != nil {
 		return err
 	}
-	d.Edits = f.cluster.Claims.SealIn(cluster.Sealed(o.State.Ref), d.Edits)
+	d.Edits = f.cluster.Claims.SealIn(states.Sealed(o.State.Ref), d.Edits)
 	raw, err := json.Marshal(systems.Patch(u, s, d))
 	if err != nil {
 		return fmt.Errorf("cannot encode patch: %w", err)
@@ -114,7 +114,7 @@ func (f *foreign) act(ctx context.Context, o *cluster.Object, u *unstructured.Un
 // announce a transition of an external system's gate that was
 // written. now is the state after the write: a kind whose gate is open then
 // although it was closed is not gated from then on.
-func (f *foreign) announce(o *cluster.Object, s systems.System, g gating.Managed, d gating.Decision, now external.State) {
+func (f *foreign) announce(o *states.Object, s systems.System, g gating.Managed, d gating.Decision, now external.State) {
 	f.reporter.record(o, g, d)
 	f.reporter.count(o, d)
 	if now == external.StateOpen && d.Action != gating.ActionOpen && d.Action != gating.ActionRestore {

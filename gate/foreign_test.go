@@ -4,19 +4,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kausality-io/function-kausality/admission/gating"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/gate/systems"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // TestForeignOpenFor: an opening of an external system's gate is counted like that of
@@ -28,7 +27,7 @@ func TestForeignOpenFor(t *testing.T) {
 	f := &foreign{core: &core{reporter: &reporter{events: events.NewFakeRecorder(1)}}}
 	before := observed(t, external.OverFailed)
 	d := gating.Decision{Action: gating.ActionClose, Gate: v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: external.OverFailed}}
-	f.announce(&cluster.Object{State: parent.Sum(u, parent.RoleNone)}, systems.Flux{}, gating.Managed{}, d, external.StateClosed)
+	f.announce(&states.Object{State: parent.Sum(u, parent.RoleNone)}, systems.Flux{}, gating.Managed{}, d, external.StateClosed)
 	if after := observed(t, external.OverFailed); after != before+1 {
 		t.Errorf("%d openings that failed were counted, before %d", after, before)
 	}

@@ -21,14 +21,14 @@ import (
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // managed reconciles managed resources, and the objects that hold approvals for what is below them.
 type managed struct{ *core }
 
 // reconcile a managed resource. again is when to reconcile it without a change; 0 for never.
-func (m *managed) reconcile(ctx context.Context, o *cluster.Object) (again time.Duration, err error) {
+func (m *managed) reconcile(ctx context.Context, o *states.Object) (again time.Duration, err error) {
 	g, err := m.gating(ctx, o)
 	if err != nil {
 		return 0, err
@@ -48,7 +48,7 @@ func (m *managed) reconcile(ctx context.Context, o *cluster.Object) (again time.
 }
 
 // act on a decision about an MR, in one write (KR-08-23).
-func (m *managed) act(ctx context.Context, o *cluster.Object, g gating.Managed, d gating.Decision) error {
+func (m *managed) act(ctx context.Context, o *states.Object, g gating.Managed, d gating.Decision) error {
 	if d.Action == gating.ActionNone { // a change, or d.Again
 		return nil
 	}
@@ -71,8 +71,8 @@ func (m *managed) act(ctx context.Context, o *cluster.Object, g gating.Managed, 
 
 // patch of an MR for a decision: policies, the author's value and the gate
 // annotation in one (KR-08-23).
-func patch(o *cluster.Object, d gating.Decision) cluster.Patch {
-	p := cluster.Patch{Manager: v1alpha1.ManagerGate, ResourceVersion: o.ResourceVersion, ManagementPolicies: d.Policies, Annotations: map[string]*string{}}
+func patch(o *states.Object, d gating.Decision) states.Patch {
+	p := states.Patch{Manager: v1alpha1.ManagerGate, ResourceVersion: o.ResourceVersion, ManagementPolicies: d.Policies, Annotations: map[string]*string{}}
 	maps.Copy(p.Annotations, d.Edits)
 	if d.Action == gating.ActionRestore {
 		p.Annotations[v1alpha1.AnnotationKeyManagementPolicies] = nil
@@ -92,7 +92,7 @@ func patch(o *cluster.Object, d gating.Decision) cluster.Patch {
 
 // carry adds to the patch that opens a gate what takes its cause to the outside, and what it is open for (KR-08-62). The object is read for it, which the
 // cache does not have whole; the patch conflicts where it has changed since.
-func (m *managed) carry(ctx context.Context, o *cluster.Object, g gating.Managed, d gating.Decision, p *cluster.Patch) error {
+func (m *managed) carry(ctx context.Context, o *states.Object, g gating.Managed, d gating.Decision, p *states.Patch) error {
 	s := m.cluster.Settings(o.State.Ref, o.State.Labels)
 	if d.Action != gating.ActionOpen || len(s.Provenance)+len(m.options.Provenance) == 0 {
 		return nil
@@ -113,18 +113,18 @@ func (m *managed) carry(ctx context.Context, o *cluster.Object, g gating.Managed
 
 // isOpenAs reports whether a gate is open already as a decision leaves it: what is recorded beside that needs no reconcile of the
 // provider, whose status would be two more events for Crossplane's circuit breaker (KR-04-18).
-func isOpenAs(o *cluster.Object, d gating.Decision) bool {
+func isOpenAs(o *states.Object, d gating.Decision) bool {
 	return !mask.Opens(mask.ParseGate(o.Annotations), d.Gate) && slices.Equal(o.ManagementPolicies, d.Policies)
 }
 
 // reconcileHolder reconciles an object that holds approvals: it enqueues the gated
 // objects below it, and finishes the claims of those that are gone.
-func (m *managed) reconcileHolder(ctx context.Context, o *cluster.Object) error {
+func (m *managed) reconcileHolder(ctx context.Context, o *states.Object) error {
 	for _, ref := range m.cluster.Below(o.State) {
 		m.scope.enqueue(ref)
 	}
 	if len(o.Children) == 0 && hasDecisions(o) { // only Crossplane's kinds name their children
-		m.scope.recheck(func(mr *cluster.Object) bool { return mr.Parent.UID == o.State.UID })
+		m.scope.recheck(func(mr *states.Object) bool { return mr.Parent.UID == o.State.UID })
 	}
 	for _, claim := range approval.ParseClaims(o.Annotations[v1alpha1.AnnotationKeyClaims]) {
 		if claim.State != v1alpha1.ClaimPending || claim.Relation != v1alpha1.RelationExternal || claim.Child == nil {

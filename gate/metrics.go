@@ -5,18 +5,19 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kausality-io/function-kausality/admission/clock"
-	"github.com/kausality-io/function-kausality/admission/gating"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/gate/systems"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 	"github.com/kausality-io/function-kausality/internal/telemetry"
 )
 
@@ -77,18 +78,18 @@ func (s *externalStates) of(ref parent.Ref) externalState {
 // collector reports the states of the gates from the caches when metrics are
 // scraped.
 type collector struct {
-	kinds func() []cluster.Info
-	list  func(schema.GroupVersionKind) []*cluster.Object
-	look  func(*cluster.Object) externalState
+	kinds func() []kinds.Info
+	list  func(schema.GroupVersionKind) []*states.Object
+	look  func(*states.Object) externalState
 	now   func() time.Time
 }
 
 // newCollector of the objects that this process reconciles: each shard reports its own.
 func newCollector(c *cluster.Cluster, ctl *Controller) collector {
-	list := func(gvk schema.GroupVersionKind) []*cluster.Object {
-		return slices.DeleteFunc(c.States.List(gvk), func(o *cluster.Object) bool { return !ctl.scope.ours(o.State.Ref) })
+	list := func(gvk schema.GroupVersionKind) []*states.Object {
+		return slices.DeleteFunc(c.States.List(gvk), func(o *states.Object) bool { return !ctl.scope.ours(o.State.Ref) })
 	}
-	return collector{kinds: c.Kinds.All, list: list, now: clock.Now, look: func(o *cluster.Object) externalState {
+	return collector{kinds: c.Kinds.All, list: list, now: clock.Now, look: func(o *states.Object) externalState {
 		if systems.For(o.GroupVersionKind) != nil {
 			return ctl.reporter.externalStates.of(o.State.Ref)
 		}
@@ -112,7 +113,7 @@ type tally struct {
 }
 
 // add an object to the tally; one without a mask is not under a gate.
-func (t *tally) add(o *cluster.Object, s externalState, now time.Time) {
+func (t *tally) add(o *states.Object, s externalState, now time.Time) {
 	_, masked := o.Annotations[v1alpha1.AnnotationKeyManagementPolicies]
 	if _, foreign := o.Annotations[v1alpha1.AnnotationKeyExternalAuthor]; !masked && !foreign {
 		return

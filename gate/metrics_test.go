@@ -5,32 +5,32 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kausality-io/function-kausality/admission/identity"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // TestCollector: kinds of one name in two groups are one in the metrics, since the
 // same metric twice fails the whole scrape. Kinds without gates have none.
 func TestCollector(t *testing.T) {
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	kind := func(group, name string, managed bool) cluster.Info {
-		return cluster.Info{GVK: schema.GroupVersionKind{Group: group, Version: "v1", Kind: name}, Kind: identity.Kind{ManagementPolicies: managed}}
+	kind := func(group, name string, managed bool) kinds.Info {
+		return kinds.Info{GVK: schema.GroupVersionKind{Group: group, Version: "v1", Kind: name}, Kind: identity.Kind{ManagementPolicies: managed}}
 	}
 	legacy, modern, flux, plain := kind("kubernetes.example.org", "Object", true), kind("kubernetes.m.example.org", "Object", true),
 		kind("infra.contrib.fluxcd.io", "Terraform", false), kind("example.org", "Plain", false)
-	one := func(i cluster.Info, key, state string) *cluster.Object {
+	one := func(i kinds.Info, key, state string) *states.Object {
 		g := mask.FormatGate(v1alpha1.Gate{State: v1alpha1.GateState(state), At: metav1.NewTime(now.Add(-time.Minute))})
-		return &cluster.Object{State: &parent.State{Ref: parent.Ref{GroupVersionKind: i.GVK, Name: state},
+		return &states.Object{State: &parent.State{Ref: parent.Ref{GroupVersionKind: i.GVK, Name: state},
 			Annotations: map[string]string{key: `["*"]`, v1alpha1.AnnotationKeyGate: g}}}
 	}
 	masked := v1alpha1.AnnotationKeyManagementPolicies
@@ -38,14 +38,14 @@ func TestCollector(t *testing.T) {
 	tf := one(flux, v1alpha1.AnnotationKeyExternalAuthor, "closed")
 	foreign.note(tf.State.Ref, external.View{})
 	c := collector{
-		kinds: func() []cluster.Info { return []cluster.Info{legacy, modern, flux, plain} },
-		list: func(k schema.GroupVersionKind) []*cluster.Object {
-			return map[schema.GroupVersionKind][]*cluster.Object{
+		kinds: func() []kinds.Info { return []kinds.Info{legacy, modern, flux, plain} },
+		list: func(k schema.GroupVersionKind) []*states.Object {
+			return map[schema.GroupVersionKind][]*states.Object{
 				legacy.GVK: {one(legacy, masked, "closed"), one(legacy, "other", "closed")}, modern.GVK: {one(modern, masked, "closed"), one(modern, masked, "open")},
 				flux.GVK: {tf}, plain.GVK: {one(plain, masked, "open")},
 			}[k]
 		},
-		look: func(o *cluster.Object) externalState {
+		look: func(o *states.Object) externalState {
 			if o.GroupVersionKind == flux.GVK {
 				return foreign.of(o.State.Ref)
 			}

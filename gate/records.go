@@ -6,12 +6,12 @@ import (
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 	"github.com/kausality-io/function-kausality/internal/records"
 )
 
 // record a transition that was written.
-func (r *reporter) record(o *cluster.Object, g gating.Managed, d gating.Decision) {
+func (r *reporter) record(o *states.Object, g gating.Managed, d gating.Decision) {
 	if !r.records.Enabled() {
 		return
 	}
@@ -30,12 +30,12 @@ func (r *reporter) record(o *cluster.Object, g gating.Managed, d gating.Decision
 }
 
 // transitionOf the gate of an object.
-func transitionOf(o *cluster.Object, was, is v1alpha1.Gate) records.Transition {
+func transitionOf(o *states.Object, was, is v1alpha1.Gate) records.Transition {
 	return records.Transition{Object: o.State, External: o.ExternalName, Was: was, Is: is, At: clock.Now()}
 }
 
 // was is the gate of an object before; the zero one where nothing was known of it.
-func was(old *cluster.Object) v1alpha1.Gate {
+func was(old *states.Object) v1alpha1.Gate {
 	if old == nil {
 		return v1alpha1.Gate{}
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 const (
@@ -90,7 +90,7 @@ func (s *remaining) forget(ref parent.Ref) {
 // each difference, which is renewed while the difference does, and which a restarted process
 // finds by its name (KR-08-53). An event that cannot be written is logged, and written with the
 // next reconcile. It returns when to reconcile the object again.
-func (r *reporter) remains(ctx context.Context, o *cluster.Object, id string, e event) time.Duration {
+func (r *reporter) remains(ctx context.Context, o *states.Object, id string, e event) time.Duration {
 	ref, now := o.State.Ref, clock.Now()
 	count, due := r.remaining.due(ref, id, now)
 	if due {
@@ -104,7 +104,7 @@ func (r *reporter) remains(ctx context.Context, o *cluster.Object, id string, e 
 }
 
 // newRemainingEvent about an object. The id of the difference is in its name.
-func newRemainingEvent(o *cluster.Object, id string, e event, now time.Time) *eventsv1.Event {
+func newRemainingEvent(o *states.Object, id string, e event, now time.Time) *eventsv1.Event {
 	apiVersion, kind := o.ToAPIVersionAndKind()
 	namespace := o.State.Namespace
 	if namespace == "" {
@@ -164,7 +164,7 @@ func eventOfDrift(d v1alpha1.DriftSpec, lacks string) event {
 
 // announceClaims emits the event of once approvals that a write to their holder uses up
 // (KR-08-54).
-func (r *reporter) announceClaims(o *cluster.Object, holder *parent.State, edits map[string]*string) {
+func (r *reporter) announceClaims(o *states.Object, holder *parent.State, edits map[string]*string) {
 	value := edits[v1alpha1.AnnotationKeyClaims]
 	if value == nil {
 		return

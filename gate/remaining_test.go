@@ -27,6 +27,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // store of events, which refuses creations while *down.
@@ -52,8 +53,8 @@ func listed(t *testing.T, c client.Client) []eventsv1.Event {
 	return list.Items
 }
 
-func instance() *cluster.Object {
-	return &cluster.Object{State: &parent.State{Ref: parent.Ref{
+func instance() *states.Object {
+	return &states.Object{State: &parent.State{Ref: parent.Ref{
 		GroupVersionKind: schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "Instance"}, Name: "inst", UID: "mr-uid"}}}
 }
 

@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/kausality-io/function-kausality/admission/identity"
-
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // A DELETE that was refused to the garbage collector, the namespace controller or
@@ -29,7 +28,7 @@ const maxAncestors = 6
 
 // repeat the deletion of an MR whose gate is open for it, and of each ancestor
 // below which all gates are open (KR-08-13).
-func (m *managed) repeat(ctx context.Context, o *cluster.Object) error {
+func (m *managed) repeat(ctx context.Context, o *states.Object) error {
 	if o.Deleting() || !openForDelete(o) { // the change that opens its gate
 		return nil
 	}
@@ -55,14 +54,14 @@ func (m *managed) repeat(ctx context.Context, o *cluster.Object) error {
 }
 
 // openForDelete reports whether the provider may delete the external resource.
-func openForDelete(o *cluster.Object) bool {
+func openForDelete(o *states.Object) bool {
 	gate := mask.ParseGate(o.Annotations)
 	return gate.State == v1alpha1.GateOpen && slices.Contains(gate.Verbs, v1alpha1.VerbDelete)
 }
 
 // opened reports whether all MRs below an object are open for Delete, from the
 // cache. The webhook decides about the DELETE again.
-func (m *managed) opened(o *cluster.Object, depth int) bool {
+func (m *managed) opened(o *states.Object, depth int) bool {
 	for _, ref := range m.cluster.Below(o.State) {
 		child := m.cluster.States.Cached(ref)
 		if child == nil || child.Deleting() {
@@ -77,7 +76,7 @@ func (m *managed) opened(o *cluster.Object, depth int) bool {
 
 // repeatOne deletion, if a controller waits for it. The UID precondition protects
 // an object that was re-created under the same name.
-func (m *managed) repeatOne(ctx context.Context, o *cluster.Object) error {
+func (m *managed) repeatOne(ctx context.Context, o *states.Object) error {
 	if o.Deleting() {
 		return nil
 	}
@@ -103,7 +102,7 @@ func (m *managed) repeatOne(ctx context.Context, o *cluster.Object) error {
 
 // waitingFor returns which controller waits for the deletion of an object, for
 // messages; "" for none.
-func (m *managed) waitingFor(ctx context.Context, o *cluster.Object) (string, error) {
+func (m *managed) waitingFor(ctx context.Context, o *states.Object) (string, error) {
 	if m.cluster.Namespaces.Terminating(o.State.Namespace) {
 		return "the namespace controller", nil
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 	"github.com/kausality-io/function-kausality/internal/drift"
 	"github.com/kausality-io/function-kausality/internal/records"
 )
@@ -73,7 +73,7 @@ func untilRecorded(recorded bool, again time.Duration) time.Duration {
 // report the external drift of an object, and resolve the Drifts of differences
 // that are gone (KR-10-05). recorded is false where a Drift is to be written and does not exist yet: the Reporter may fail
 // to write it, and the object need not change again (KR-10-11).
-func (r *reporter) report(ctx context.Context, o *cluster.Object, g gating.Managed, d gating.Decision) (recorded bool, err error) {
+func (r *reporter) report(ctx context.Context, o *states.Object, g gating.Managed, d gating.Decision) (recorded bool, err error) {
 	list := &v1alpha1.DriftList{}
 	if err := r.drifts.List(ctx, list, client.MatchingFields{childIndex: string(o.State.UID)}); err != nil {
 		return false, fmt.Errorf("cannot list drifts: %w", err)
@@ -109,7 +109,7 @@ func (r *reporter) report(ctx context.Context, o *cluster.Object, g gating.Manag
 }
 
 // resolution is why a Drift is resolved, for its status.
-func resolution(have *v1alpha1.Drift, o *cluster.Object, d gating.Decision) string {
+func resolution(have *v1alpha1.Drift, o *states.Object, d gating.Decision) string {
 	gate := mask.ParseGate(o.Annotations)
 	switch {
 	case d.Action == gating.ActionOpen && d.Gate.Digest == have.Spec.ID, gate.Digest == have.Spec.ID:
@@ -128,11 +128,11 @@ func approvalOf(have *v1alpha1.Drift, why string, holders []identity.Holder, d g
 	case d.Approval != nil && d.Approval.Digest == have.Spec.ID:
 		return d.Approval
 	}
-	return settling.ApprovalOf(have, nil, states(holders)...)
+	return settling.ApprovalOf(have, nil, statesOf(holders)...)
 }
 
-// states of holders.
-func states(holders []identity.Holder) []*parent.State {
+// statesOf holders.
+func statesOf(holders []identity.Holder) []*parent.State {
 	out := make([]*parent.State, 0, len(holders))
 	for _, h := range holders {
 		out = append(out, h.State)

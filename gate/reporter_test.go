@@ -4,23 +4,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kausality-io/function-kausality/admission/gating"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
-func objectWith(annotations map[string]string) *cluster.Object {
-	return &cluster.Object{State: &parent.State{ResourceVersion: "30", Annotations: annotations}}
+func objectWith(annotations map[string]string) *states.Object {
+	return &states.Object{State: &parent.State{ResourceVersion: "30", Annotations: annotations}}
 }
 
 // TestPatch: policies, the author's value and the gate annotation are one write, under

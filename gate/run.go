@@ -18,6 +18,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/gate/systems"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
 	"github.com/kausality-io/function-kausality/internal/drift"
 	"github.com/kausality-io/function-kausality/internal/policystore"
 	"github.com/kausality-io/function-kausality/internal/records"
@@ -90,7 +91,7 @@ func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster
 	if err != nil {
 		return nil, err
 	}
-	own := func(i cluster.Info) bool { return systems.For(i.GVK) != nil }
+	own := func(i kinds.Info) bool { return systems.For(i.GVK) != nil }
 	c.WatchGuarded(own, func(err error) { o.Log.Error(err, "cannot watch a kind") })
 	direct, err := drift.Client(mgr)
 	if err != nil {

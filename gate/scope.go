@@ -6,6 +6,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/gate/systems"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // scope is what this process reconciles. It is safe for concurrent use.
@@ -40,10 +41,10 @@ func (s *scope) enqueue(ref parent.Ref) {
 }
 
 // recheckAll gated objects, because rules changed that are about all of them.
-func (s *scope) recheckAll() { s.recheck(func(*cluster.Object) bool { return true }) }
+func (s *scope) recheckAll() { s.recheck(func(*states.Object) bool { return true }) }
 
 // recheck the gated objects that f selects.
-func (s *scope) recheck(f func(*cluster.Object) bool) {
+func (s *scope) recheck(f func(*states.Object) bool) {
 	for _, i := range s.cluster.Kinds.All() {
 		if !i.Kind.ManagementPolicies && systems.For(i.GVK) == nil {
 			continue

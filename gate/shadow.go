@@ -8,7 +8,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // shadows are the generations at which nothing differed last of managed resources in mode log.
@@ -31,7 +31,7 @@ func (s *shadows) note(ref parent.Ref, generation int64) {
 
 // reportRemaining announces the external drift of a managed resource that is not approved, or,
 // in mode log, what mode enforce would hold. It returns when to reconcile the object again.
-func (r *reporter) reportRemaining(ctx context.Context, o *cluster.Object, g gating.Managed, d gating.Decision) time.Duration {
+func (r *reporter) reportRemaining(ctx context.Context, o *states.Object, g gating.Managed, d gating.Decision) time.Duration {
 	withheld, equal := g.Shadow(r.shadows.of(o.State.Ref))
 	r.shadows.note(o.State.Ref, equal)
 	return r.announceRemaining(ctx, o, d, withheld)
@@ -39,7 +39,7 @@ func (r *reporter) reportRemaining(ctx context.Context, o *cluster.Object, g gat
 
 // announceRemaining announces the external drift of a decision, or what is withheld by mode
 // enforce alone; at most one of them is given.
-func (r *reporter) announceRemaining(ctx context.Context, o *cluster.Object, d gating.Decision, withheld *v1alpha1.DriftSpec) time.Duration {
+func (r *reporter) announceRemaining(ctx context.Context, o *states.Object, d gating.Decision, withheld *v1alpha1.DriftSpec) time.Duration {
 	var id string
 	var e event
 	switch {

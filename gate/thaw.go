@@ -13,7 +13,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // The removal of a freeze from a parent is a change that its controller sees. The end of any other freeze changes nothing
@@ -62,13 +62,13 @@ func (w *waker) frozenNamespace(ctx context.Context, name string) (time.Duration
 	}
 	left, ended := w.thaws.noteFreeze(namespaceKind+"/"+name, f, clock.Now())
 	if ended {
-		w.thaw(func(o *cluster.Object) bool { return concerns(o, name) })
+		w.thaw(func(o *states.Object) bool { return concerns(o, name) })
 	}
 	return left, nil
 }
 
 // concerns reports whether a composite is in a Namespace, or composes something there.
-func concerns(o *cluster.Object, namespace string) bool {
+func concerns(o *states.Object, namespace string) bool {
 	if o.State.Namespace == namespace {
 		return true
 	}
@@ -88,13 +88,13 @@ func (w *waker) frozenPolicy(name string) time.Duration {
 	}
 	left, ended := w.thaws.noteFreeze(policyKind+"/"+name, f, clock.Now())
 	if ended {
-		w.thaw(func(*cluster.Object) bool { return true })
+		w.thaw(func(*states.Object) bool { return true })
 	}
 	return left
 }
 
 // thaw what a freeze held back: gates are decided about again, and the composites that f selects are woken.
-func (w *waker) thaw(f func(*cluster.Object) bool) {
+func (w *waker) thaw(f func(*states.Object) bool) {
 	w.scope.recheckAll()
 	for _, i := range w.cluster.Kinds.All() {
 		if role := i.Kind.Role; role != parent.RoleComposite && role != parent.RoleClaim {
@@ -110,7 +110,7 @@ func (w *waker) thaw(f func(*cluster.Object) bool) {
 }
 
 // held reports whether a composite shows that something of it was refused or is held.
-func held(o *cluster.Object) bool {
+func held(o *states.Object) bool {
 	k, ok := o.Condition(v1alpha1.ConditionKausality)
 	return !o.True("Synced") || ok && k.Status == metav1.ConditionFalse
 }
@@ -141,7 +141,7 @@ func (w *waker) noteFreezes() {
 }
 
 // freezeChanged is called for each change of a composite: when its freeze has an expiry, nothing else happens then.
-func (w *waker) freezeChanged(old, new *cluster.Object) {
+func (w *waker) freezeChanged(old, new *states.Object) {
 	if new == nil || !w.scope.wakesHere() || new.Role != parent.RoleComposite && new.Role != parent.RoleClaim {
 		return
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/window"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // TestNoteFreeze: what a freeze held is woken once, when it has ended (KR-14-37).
@@ -39,11 +39,11 @@ func TestNoteFreeze(t *testing.T) {
 
 // TestConcerns: a freeze of a Namespace holds the children in it, too, of composites elsewhere (KR-14-37).
 func TestConcerns(t *testing.T) {
-	composite := func(namespace, child string) *cluster.Object {
-		return &cluster.Object{State: &parent.State{Ref: parent.Ref{Namespace: namespace, Name: "db"}, Children: []parent.Ref{{Namespace: child, Name: "x"}}}}
+	composite := func(namespace, child string) *states.Object {
+		return &states.Object{State: &parent.State{Ref: parent.Ref{Namespace: namespace, Name: "db"}, Children: []parent.Ref{{Namespace: child, Name: "x"}}}}
 	}
 	for what, tc := range map[string]struct {
-		o    *cluster.Object
+		o    *states.Object
 		want bool
 	}{
 		"in it": {composite("shop", "shop"), true}, "child in it": {composite("", "shop"), true}, "elsewhere": {composite("other", "other"), false},

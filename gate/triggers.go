@@ -12,7 +12,9 @@ import (
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/gate/systems"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
+	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 	"github.com/kausality-io/function-kausality/internal/records"
 )
 
@@ -24,12 +26,12 @@ func (c *Controller) listen(ctx context.Context, mgr manager.Manager) error {
 	// A gated object has changed, or one that holds approvals for what is below it.
 	c.cluster.States.OnChange(c.changed)
 	// What is known of an object that is not watched any more would not change again.
-	c.cluster.States.OnUnwatch(func(o *cluster.Object) { c.reporter.forget(o.State.Ref) })
+	c.cluster.States.OnUnwatch(func(o *states.Object) { c.reporter.forget(o.State.Ref) })
 	// Modes, deadlines and freezes of policies are about every gated object.
 	c.cluster.Policies.OnChange(c.policiesChanged)
 	// A kind of an external system that is guarded again has the access that its last reconcile was without.
 	c.cluster.Scope.OnChange(func() {
-		c.scope.recheck(func(o *cluster.Object) bool { return systems.For(o.GroupVersionKind) != nil })
+		c.scope.recheck(func(o *states.Object) bool { return systems.For(o.GroupVersionKind) != nil })
 	})
 	// While Kausality is being removed, every gate is restored and nothing is refused any more.
 	c.cluster.Scope.OnRemoval(c.removed)
@@ -48,7 +50,7 @@ func (c *Controller) listen(ctx context.Context, mgr manager.Manager) error {
 // changed is called for each change of a watched object. A gated object is
 // reconciled itself; a parent may have new approvals for the MRs below it, or
 // claims to finish.
-func (c *Controller) changed(old, new *cluster.Object) {
+func (c *Controller) changed(old, new *states.Object) {
 	one := new
 	if one == nil {
 		one = old
@@ -80,7 +82,7 @@ func (c *Controller) changed(old, new *cluster.Object) {
 	case old == nil || !sameDecisions(old, new) || len(old.Children) != len(new.Children):
 		c.scope.enqueue(new.State.Ref)
 		if old != nil && len(new.Children) == 0 && hasDecisions(old) && !hasDecisions(new) {
-			c.scope.recheck(func(mr *cluster.Object) bool { return mr.Parent.UID == new.State.UID })
+			c.scope.recheck(func(mr *states.Object) bool { return mr.Parent.UID == new.State.UID })
 		}
 	}
 }
@@ -92,7 +94,7 @@ func isDecision(key string) bool {
 
 // hasDecisions reports whether an object has an annotation by which a user decides
 // about changes, or claims of such decisions.
-func hasDecisions(o *cluster.Object) bool {
+func hasDecisions(o *states.Object) bool {
 	for k := range o.Annotations {
 		if isDecision(k) {
 			return true
@@ -102,7 +104,7 @@ func hasDecisions(o *cluster.Object) bool {
 }
 
 // sameDecisions reports whether users' annotations and claims are equal.
-func sameDecisions(a, b *cluster.Object) bool {
+func sameDecisions(a, b *states.Object) bool {
 	count := 0
 	for k, v := range a.Annotations {
 		if isDecision(k) {
@@ -124,7 +126,7 @@ func sameDecisions(a, b *cluster.Object) bool {
 // it is deleted: its MRs may have to be masked or restored, refused changes in it
 // may be allowed, and refused deletions in it are repeated.
 func (c *Controller) namespaceChanged(name string) {
-	c.scope.recheck(func(o *cluster.Object) bool { return o.State.Namespace == name })
+	c.scope.recheck(func(o *states.Object) bool { return o.State.Namespace == name })
 	if c.scope.wakesHere() {
 		c.waker.queue.add(namespaceRef(name))
 	}
@@ -159,7 +161,7 @@ func (c *Controller) removed() {
 
 // watchPolicies watches all kinds of policies of our own group: a change of any of them may allow what
 // was refused.
-func (c *Controller) watchPolicies(i cluster.Info) {
+func (c *Controller) watchPolicies(i kinds.Info) {
 	if i.GVK.Group != v1alpha1.Group || i.GVK.Kind != policyKind && v1alpha1.PolicyResource(i.GVK.Kind) == "" || !i.Storage {
 		return
 	}
@@ -176,7 +178,7 @@ func (c *Controller) watchDrifts(ctx context.Context, mgr manager.Manager) error
 	if err != nil {
 		return fmt.Errorf("cannot watch drifts: %w", err)
 	}
-	_, err = i.AddEventHandler(cluster.Handler("gate drifts", cache.ResourceEventHandlerFuncs{
+	_, err = i.AddEventHandler(informer.Handler("gate drifts", cache.ResourceEventHandlerFuncs{
 		AddFunc: func(o any) { c.appeared(o) }, DeleteFunc: c.undrifted, UpdateFunc: func(was, o any) {
 			c.drifted(o)
 			old, _ := was.(*v1alpha1.Drift)
@@ -226,7 +228,7 @@ func (c *Controller) enqueueChild(d *v1alpha1.Drift) {
 
 // admitted emits the event of a gate that the webhook moved in the request that
 // changed an object: the webhook emits no events itself.
-func (c *Controller) admitted(old, new *cluster.Object) {
+func (c *Controller) admitted(old, new *states.Object) {
 	if new == nil || new.Deleting() || systems.For(new.GroupVersionKind) != nil {
 		return
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 	"github.com/kausality-io/function-kausality/internal/policystore"
 )
 
@@ -98,7 +99,7 @@ func (r *relaxations) since(refused time.Time, namespaces ...string) bool {
 
 // policyChanged is called when a policy is created, updated or deleted. One that
 // existed when we started is no change, but its window may begin.
-func (w *waker) policyChanged(old, new *cluster.Object) {
+func (w *waker) policyChanged(old, new *states.Object) {
 	switch {
 	case !w.scope.wakesHere():
 	case new == nil:
@@ -243,13 +244,13 @@ func (w *waker) wake(ctx context.Context, ref parent.Ref) error {
 
 // wakes reports whether kro may wait, because of a Drift, until something wakes it: it took an update that was put back for a success, and
 // waits longer after each refused deletion below an instance that is being deleted. Other refusals it repeats every three seconds.
-func wakes(instance *cluster.Object, d *v1alpha1.Drift) bool {
+func wakes(instance *states.Object, d *v1alpha1.Drift) bool {
 	return d.Spec.Operation == "UPDATE" || d.Spec.Operation == "DELETE" && instance.Deleting()
 }
 
 // wakeByChildren wakes kro by a write to a child of an instance for which it may wait: it ignores updates of the instance that are no
 // new generation (KR-18-06). One write is enough, since kro reconciles the whole instance.
-func (w *waker) wakeByChildren(ctx context.Context, o *cluster.Object) error {
+func (w *waker) wakeByChildren(ctx context.Context, o *states.Object) error {
 	list := &v1alpha1.DriftList{}
 	if err := w.drifts.List(ctx, list); err != nil {
 		return fmt.Errorf("cannot list drifts: %w", err)
@@ -281,7 +282,7 @@ func (w *waker) touch(ctx context.Context, ref parent.Ref) error {
 		return err
 	}
 	at := clock.Now().UTC().Format(time.RFC3339Nano)
-	err := w.cluster.States.Apply(ctx, ref, cluster.Patch{
+	err := w.cluster.States.Apply(ctx, ref, states.Patch{
 		Manager: v1alpha1.ManagerGate, Annotations: map[string]*string{v1alpha1.AnnotationKeyReconcileRequestedAt: &at},
 	})
 	if err == nil {
@@ -292,7 +293,7 @@ func (w *waker) touch(ctx context.Context, ref parent.Ref) error {
 
 // sleeps reports whether a change of a composite's children was refused that its
 // controller may not retry: controllers other than Crossplane retry by themselves.
-func (w *waker) sleeps(ctx context.Context, o *cluster.Object) (bool, error) {
+func (w *waker) sleeps(ctx context.Context, o *states.Object) (bool, error) {
 	if o.Role != parent.RoleComposite && o.Role != parent.RoleClaim {
 		return false, nil
 	}
@@ -313,7 +314,7 @@ func (w *waker) sleeps(ctx context.Context, o *cluster.Object) (bool, error) {
 }
 
 // instanceChanged wakes kro when what is decided about the children of an instance changes: an update of its annotations does not.
-func (w *waker) instanceChanged(old, new *cluster.Object) {
+func (w *waker) instanceChanged(old, new *states.Object) {
 	if new == nil || new.Role != parent.RoleInstance || !w.scope.wakesHere() {
 		return
 	}

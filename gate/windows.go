@@ -7,7 +7,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/window"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // A window that opens changes no object. Gates come back by themselves (gating.Decision.Again); the composites of which
@@ -36,7 +36,7 @@ func (w *waker) ruleWindows(name string) time.Duration {
 	now := clock.Now()
 	state, windowed := w.rules.Policies().WindowsOf(name, now)
 	if w.thaws.noteWindow(name, state, windowed) {
-		w.thaw(func(*cluster.Object) bool { return true })
+		w.thaw(func(*states.Object) bool { return true })
 	}
 	if state.Until.IsZero() {
 		return 0

@@ -11,6 +11,7 @@ import (
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/heartbeat"
 	"github.com/kausality-io/function-kausality/internal/decider"
 	"github.com/kausality-io/function-kausality/internal/policystore"
 	"github.com/kausality-io/function-kausality/internal/telemetry"
@@ -58,7 +59,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	o.Protection = cluster.Protection{ClientCertificates: o.ClientCAFile != "", ApproverRBAC: o.Admission.ApproverRBAC}
+	o.Protection = heartbeat.Protection{ClientCertificates: o.ClientCAFile != "", ApproverRBAC: o.Admission.ApproverRBAC}
 	d, err := decider.Add(mgr, c, self, o.Options)
 	if err != nil {
 		return err

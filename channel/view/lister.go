@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/cli/inspect"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
 )
 
 const (
@@ -138,7 +138,7 @@ func (r *lister) readable(lists []inspect.Waiting, errs []error) (out inspect.Wa
 
 // namespaces of the cluster, or that of the kubeconfig where the user may not list them.
 func (r *lister) namespaces(ctx context.Context) (out []string, err error) {
-	for o, err := range cluster.Items(ctx, r.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}), cluster.PageSize) {
+	for o, err := range informer.Items(ctx, r.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}), informer.PageSize) {
 		if kerrors.IsForbidden(err) {
 			return []string{r.options.Namespace}, nil
 		}

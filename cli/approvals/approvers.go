@@ -15,6 +15,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
 )
 
 // page is the page size of lists of CRDs: some have hundreds of KiB.
@@ -54,7 +55,7 @@ type grant struct {
 // Approvers are who may approve on claims, composite and managed resources by RBAC, those first who lose the right.
 func Approvers(ctx context.Context, d *cluster.Direct) ([]Approver, error) {
 	var resources []schema.GroupResource
-	err := d.EachKind(ctx, page, func(info cluster.Info) error {
+	err := d.EachKind(ctx, page, func(info kinds.Info) error {
 		if info.Role != parent.RoleNone {
 			resources = append(resources, info.GVR.GroupResource())
 		}

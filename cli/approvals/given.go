@@ -15,6 +15,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
+	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
 )
 
 // Given is an approval that is not used up, or votes for one.
@@ -39,11 +41,11 @@ type Given struct {
 // List the approvals on claims, composite and managed resources in a namespace, or, where it is empty, in all and on cluster-scoped
 // objects: those first that are ignored. The kinds that the user may not list are named by an error each in unread.
 func List(ctx context.Context, d *cluster.Direct, namespace string) (out []Given, unread []error, err error) {
-	err = d.EachKind(ctx, page, func(info cluster.Info) error {
+	err = d.EachKind(ctx, page, func(info kinds.Info) error {
 		if info.Role == parent.RoleNone || namespace != "" && !info.Namespaced {
 			return nil
 		}
-		for o, err := range cluster.Items(ctx, cluster.ResourceOf(d.Dynamic, info.GVR, info.Namespaced, namespace), cluster.PageSize) {
+		for o, err := range informer.Items(ctx, informer.ResourceOf(d.Dynamic, info.GVR, info.Namespaced, namespace), informer.PageSize) {
 			if kerrors.IsNotFound(err) {
 				return nil // its CRD was deleted in the meantime
 			}
@@ -75,7 +77,7 @@ func List(ctx context.Context, d *cluster.Direct, namespace string) (out []Given
 }
 
 // on an object: what is given there.
-func on(ctx context.Context, d *cluster.Direct, info cluster.Info, o *unstructured.Unstructured) ([]Given, error) {
+func on(ctx context.Context, d *cluster.Direct, info kinds.Info, o *unstructured.Unstructured) ([]Given, error) {
 	if !approval.Holds(o.GetAnnotations()) {
 		return nil, nil
 	}

@@ -16,7 +16,9 @@ import (
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
+	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // Gap is a way in which something is not protected.
@@ -159,7 +161,7 @@ func (i *Inspector) Coverage(ctx context.Context, namespace string) (*Coverage, 
 	if out.Installed {
 		out.Installation = i.installation(ctx)
 	}
-	err = i.Direct.EachKind(ctx, crdPage, func(info cluster.Info) error {
+	err = i.Direct.EachKind(ctx, crdPage, func(info kinds.Info) error {
 		if info.Role == parent.RoleNone || namespace != "" && !info.Namespaced {
 			return nil
 		}
@@ -178,10 +180,10 @@ func (i *Inspector) Coverage(ctx context.Context, namespace string) (*Coverage, 
 
 // coverKind adds the objects of one kind to the coverage. A kind that the user may not
 // list is a gap of its own, any other error ends the command.
-func (i *Inspector) coverKind(ctx context.Context, out *Coverage, info cluster.Info, namespace string) error {
+func (i *Inspector) coverKind(ctx context.Context, out *Coverage, info kinds.Info, namespace string) error {
 	found := map[Gap]*KindGap{}
 	inForce := rulingsOf(info.Resource)
-	for o, err := range cluster.Items(ctx, cluster.ResourceOf(i.Direct.Dynamic, info.GVR, info.Namespaced, namespace), cluster.PageSize) {
+	for o, err := range informer.Items(ctx, informer.ResourceOf(i.Direct.Dynamic, info.GVR, info.Namespaced, namespace), informer.PageSize) {
 		if kerrors.IsNotFound(err) {
 			return nil // its CRD was deleted in the meantime
 		}
@@ -257,7 +259,7 @@ func (r *KindRuling) add(o *unstructured.Unstructured, why string) {
 }
 
 // note a gap of an object.
-func note(found map[Gap]*KindGap, gap Gap, info cluster.Info, o *unstructured.Unstructured, why string) {
+func note(found map[Gap]*KindGap, gap Gap, info kinds.Info, o *unstructured.Unstructured, why string) {
 	g := found[gap]
 	if g == nil {
 		g = &KindGap{Gap: gap, Resource: info.Resource, Role: info.Role}
@@ -271,7 +273,7 @@ func note(found map[Gap]*KindGap, gap Gap, info cluster.Info, o *unstructured.Un
 
 // gaps of an object, each with why where that differs between objects; nil where
 // it is protected.
-func (i *Inspector) gaps(ctx context.Context, out *Coverage, info cluster.Info, o *unstructured.Unstructured) (map[Gap]string, error) {
+func (i *Inspector) gaps(ctx context.Context, out *Coverage, info kinds.Info, o *unstructured.Unstructured) (map[Gap]string, error) {
 	if out.Undecided != "" {
 		if err := i.Direct.Learn(ctx, info.GVK); err != nil {
 			return nil, err
@@ -282,7 +284,7 @@ func (i *Inspector) gaps(ctx context.Context, out *Coverage, info cluster.Info, 
 }
 
 // guardedGaps of an object, with those of guarding and of its mode.
-func (i *Inspector) guardedGaps(ctx context.Context, info cluster.Info, o *unstructured.Unstructured) (map[Gap]string, error) {
+func (i *Inspector) guardedGaps(ctx context.Context, info kinds.Info, o *unstructured.Unstructured) (map[Gap]string, error) {
 	guarded, why, err := i.Direct.Guarded(ctx, info.GVR.GroupResource(), o.GetNamespace(), o.GetLabels())
 	if err != nil {
 		return nil, err
@@ -320,7 +322,7 @@ func (i *Inspector) guardedGaps(ctx context.Context, info cluster.Info, o *unstr
 }
 
 // enforcedGaps of an object in mode enforce.
-func (i *Inspector) enforcedGaps(ctx context.Context, info cluster.Info, obj *cluster.Object) (map[Gap]string, error) {
+func (i *Inspector) enforcedGaps(ctx context.Context, info kinds.Info, obj *states.Object) (map[Gap]string, error) {
 	if info.ManagementPolicies {
 		return managedGaps(obj), nil
 	}
@@ -340,7 +342,7 @@ func (i *Inspector) failsOpen(ctx context.Context, resource schema.GroupResource
 }
 
 // managedGaps of a managed resource in mode enforce.
-func managedGaps(obj *cluster.Object) map[Gap]string {
+func managedGaps(obj *states.Object) map[Gap]string {
 	author := mask.AuthorOf(obj.Annotations, obj.ManagementPolicies)
 	if !mask.Maskable(author) && (len(author) == 0 || mask.Gives(author, v1alpha1.VerbObserve)) {
 		return nil // its author allows the provider nothing that could be masked

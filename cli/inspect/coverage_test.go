@@ -3,13 +3,12 @@ package inspect
 import (
 	"testing"
 
-	"github.com/kausality-io/function-kausality/admission/gating"
-
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // TestManagedGaps of managed resources in mode enforce (KR-10-08, KR-08-22).
@@ -17,8 +16,8 @@ func TestManagedGaps(t *testing.T) {
 	masked := func(gate string) map[string]string {
 		return map[string]string{v1alpha1.AnnotationKeyManagementPolicies: `["*"]`, v1alpha1.AnnotationKeyGate: gate}
 	}
-	mr := func(policies []string, annotations map[string]string) *cluster.Object {
-		return &cluster.Object{State: &parent.State{Role: parent.RoleManaged, ManagementPolicies: policies, Annotations: annotations},
+	mr := func(policies []string, annotations map[string]string) *states.Object {
+		return &states.Object{State: &parent.State{Role: parent.RoleManaged, ManagementPolicies: policies, Annotations: annotations},
 			External: gating.Observed{Comparable: true}}
 	}
 	blind, gone, paused := mr([]string{"Observe"}, masked(`{"state":"closed"}`)), mr([]string{"Observe"}, masked(`{"state":"closed"}`)), mr([]string{"*"}, nil)
@@ -27,7 +26,7 @@ func TestManagedGaps(t *testing.T) {
 	paused.Paused = true
 	cases := map[string]struct {
 		reason string
-		object *cluster.Object
+		object *states.Object
 		want   map[Gap]string
 	}{
 		"Closed": {reason: "as it should be", object: mr([]string{"Observe"}, masked(`{"state":"closed"}`)),

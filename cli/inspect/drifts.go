@@ -17,7 +17,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
 )
 
 // DriftResource is where Drifts are served.
@@ -27,7 +27,7 @@ var DriftResource = v1alpha1.GroupVersion.WithResource(v1alpha1.ResourceDrifts)
 // selects all. They are sorted: open ones first, then the newest, then by id.
 func Drifts(ctx context.Context, client dynamic.Interface, namespace string, keep func(*v1alpha1.Drift) bool) ([]v1alpha1.Drift, error) {
 	var out []v1alpha1.Drift
-	for u, err := range cluster.Items(ctx, client.Resource(DriftResource).Namespace(namespace), cluster.PageSize) {
+	for u, err := range informer.Items(ctx, client.Resource(DriftResource).Namespace(namespace), informer.PageSize) {
 		if kerrors.IsNotFound(err) {
 			return nil, fmt.Errorf("cannot list drifts: the API server does not serve them; is Kausality installed? (kausality manifests --crds-only)")
 		}

@@ -6,19 +6,18 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/kausality-io/function-kausality/admission/identity"
-
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // Explanation of an object: what would happen to a change of it now, and why.
@@ -174,7 +173,7 @@ func (i *Inspector) waiting(ctx context.Context, e *Explanation, o *unstructured
 }
 
 // decide what would happen to the object.
-func (i *Inspector) decide(ctx context.Context, e *Explanation, o, patched *unstructured.Unstructured, obj *cluster.Object) (err error) {
+func (i *Inspector) decide(ctx context.Context, e *Explanation, o, patched *unstructured.Unstructured, obj *states.Object) (err error) {
 	if e.Guarded, e.Unguarded, err = i.guarded(ctx, o); err != nil {
 		return err
 	}
@@ -235,7 +234,7 @@ func lastTrace(s *parent.State) (t trace.Trace, recorded bool) {
 }
 
 // family of an object: its parent, and itself as a parent.
-func (i *Inspector) family(ctx context.Context, e *Explanation, obj *cluster.Object) error {
+func (i *Inspector) family(ctx context.Context, e *Explanation, obj *states.Object) error {
 	if ref := obj.Parent; ref.Name != "" {
 		p, err := i.world.Parent(ctx, ref, true)
 		switch {

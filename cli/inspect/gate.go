@@ -8,7 +8,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // Gate of a managed resource.
@@ -43,7 +43,7 @@ const whyUnsupported = "its kind has no spec.managementPolicies"
 
 // gate of an object, and what the gate controller would do next by the same decision
 // (admission/gating); nil for kinds that are no managed resources.
-func (i *Inspector) gate(ctx context.Context, obj *cluster.Object, mode v1alpha1.Mode) (*Gate, error) {
+func (i *Inspector) gate(ctx context.Context, obj *states.Object, mode v1alpha1.Mode) (*Gate, error) {
 	kind := i.Direct.Kinds.Kind(obj.GroupVersionKind)
 	if !kind.ManagementPolicies {
 		if kind.Role == parent.RoleManaged {

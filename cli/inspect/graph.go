@@ -18,7 +18,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
 )
 
 // IsGraph reports whether an object is a graph of kro.
@@ -124,7 +124,7 @@ func members(ctx context.Context, i *Inspector, p *parent.State) (out []parent.R
 
 // membersOf one kind, in a namespace.
 func membersOf(ctx context.Context, i *Inspector, p *parent.State, m *meta.RESTMapping, namespace string) (out []parent.Ref, err error) {
-	for o, err := range cluster.Labelled(ctx, ClientOf(i.Direct.Dynamic, m, namespace), parent.MembershipOf(p).Selector, cluster.PageSize) {
+	for o, err := range informer.Labelled(ctx, ClientOf(i.Direct.Dynamic, m, namespace), parent.MembershipOf(p).Selector, informer.PageSize) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot list %s: %w", m.Resource.GroupResource(), err)
 		}

@@ -8,9 +8,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/kausality-io/function-kausality/admission/identity"
-	"github.com/kausality-io/function-kausality/internal/cluster"
-
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,8 +16,10 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
 )
 
 var definitionKind = schema.GroupKind{Group: "apiextensions.crossplane.io", Kind: "CompositeResourceDefinition"}
@@ -109,7 +108,7 @@ func mappingOf(mapper meta.RESTMapper, xrd *unstructured.Unstructured) (*meta.RE
 
 // heldOf the composites of one kind.
 func heldOf(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, m *meta.RESTMapping, namespace string) (out Waiting, err error) {
-	for xr, err := range cluster.Items(ctx, ClientOf(client, m, namespace), cluster.PageSize) {
+	for xr, err := range informer.Items(ctx, ClientOf(client, m, namespace), informer.PageSize) {
 		if err != nil {
 			return out, fmt.Errorf("cannot list %s: %w", m.Resource.GroupResource(), err)
 		}
@@ -124,7 +123,7 @@ func heldOf(ctx context.Context, client dynamic.Interface, mapper meta.RESTMappe
 
 // ClientOf the objects of a mapping, in a namespace where they are namespaced.
 func ClientOf(client dynamic.Interface, m *meta.RESTMapping, namespace string) dynamic.ResourceInterface {
-	return cluster.ResourceOf(client, m.Resource, m.Scope.Name() == meta.RESTScopeNameNamespace, namespace)
+	return informer.ResourceOf(client, m.Resource, m.Scope.Name() == meta.RESTScopeNameNamespace, namespace)
 }
 
 // HeldBy returns the changes that the composition function holds of one

@@ -21,6 +21,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/scope"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 	"github.com/kausality-io/function-kausality/internal/decider/builds"
 )
 
@@ -90,9 +92,9 @@ func New(ctx context.Context, config *rest.Config, o Options) (*Inspector, error
 	}
 	i.Installed = found
 	if o.DefaultMode == "" {
-		i.options.DefaultMode, i.modeFrom = mode, "the failure policy of webhook configuration "+cluster.ConfigurationName
+		i.options.DefaultMode, i.modeFrom = mode, "the failure policy of webhook configuration "+scope.ConfigurationName
 		if !found {
-			i.modeFrom = "the built-in default; there is no webhook configuration " + cluster.ConfigurationName
+			i.modeFrom = "the built-in default; there is no webhook configuration " + scope.ConfigurationName
 		}
 	}
 	return i, nil
@@ -140,7 +142,7 @@ func (i *Inspector) ModeOf(ctx context.Context, s *parent.State) (Mode, error) {
 	ns, err := i.Direct.Namespace(ctx, s.Namespace)
 	out := Mode{Mode: mode, From: i.modeFrom}
 	if i.Direct.Scope.Removing() {
-		out.From = "annotation " + cluster.AnnotationKeyRemoval + " of webhook configuration " + cluster.ConfigurationName + ": Kausality is being removed"
+		out.From = "annotation " + scope.AnnotationKeyRemoval + " of webhook configuration " + scope.ConfigurationName + ": Kausality is being removed"
 		return out, err
 	}
 	switch mode {
@@ -155,7 +157,7 @@ func (i *Inspector) ModeOf(ctx context.Context, s *parent.State) (Mode, error) {
 }
 
 // look returns the summary of an object that was read, after learning its kind.
-func (i *Inspector) look(ctx context.Context, o *unstructured.Unstructured) (*cluster.Object, error) {
+func (i *Inspector) look(ctx context.Context, o *unstructured.Unstructured) (*states.Object, error) {
 	if err := i.Direct.Learn(ctx, o.GroupVersionKind()); err != nil {
 		return nil, err
 	}

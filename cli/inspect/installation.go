@@ -7,6 +7,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/heartbeat"
 )
 
 // Weakness of an installation: what it does not protect, whatever the objects are.
@@ -55,7 +56,7 @@ const (
 )
 
 // clients that the webhook answers; nil where it demands certificates.
-func clients(ctx context.Context, d *cluster.Direct, p cluster.Protection, unknown error) *Finding {
+func clients(ctx context.Context, d *cluster.Direct, p heartbeat.Protection, unknown error) *Finding {
 	f := &Finding{Weakness: WeakClients}
 	if unknown != nil {
 		f.Unknown = true
@@ -99,7 +100,7 @@ func (i *Inspector) failOpen() *Finding {
 }
 
 // approvers whose right is not checked although there are ApprovalRules; nil where it is, or where there are none.
-func approvers(ctx context.Context, d *cluster.Direct, p cluster.Protection, unknown error) *Finding {
+func approvers(ctx context.Context, d *cluster.Direct, p heartbeat.Protection, unknown error) *Finding {
 	if unknown == nil && p.ApproverRBAC == admission.ApproverRBACOn {
 		return nil
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
 )
 
 // Pending changes of a namespace, or of all where it is empty: open Drifts, and
@@ -55,7 +55,7 @@ func Below(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper
 				return nil, fmt.Errorf("cannot find the resource of kind %s: %w", gvk.GroupKind(), err)
 			}
 			have = map[name]bool{}
-			for o, err := range cluster.Labelled(ctx, ClientOf(client, m, namespace), selector, cluster.PageSize) {
+			for o, err := range informer.Labelled(ctx, ClientOf(client, m, namespace), selector, informer.PageSize) {
 				if err != nil {
 					return nil, fmt.Errorf("cannot list %s: %w", m.Resource.GroupResource(), err)
 				}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
 	"github.com/kausality-io/function-kausality/internal/policystore"
 )
 
@@ -34,7 +34,7 @@ func (i *Inspector) policies(ctx context.Context) (*allowance.Set, error) {
 
 // eachPolicy compiles the policies of one resource and calls f with each.
 func (i *Inspector) eachPolicy(ctx context.Context, resource string, f func(*policystore.Compiled)) error {
-	for o, err := range cluster.Items(ctx, i.Direct.Dynamic.Resource(v1alpha1.GroupVersion.WithResource(resource)), cluster.PageSize) {
+	for o, err := range informer.Items(ctx, i.Direct.Dynamic.Resource(v1alpha1.GroupVersion.WithResource(resource)), informer.PageSize) {
 		if kerrors.IsNotFound(err) {
 			return nil
 		}

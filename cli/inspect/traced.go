@@ -18,6 +18,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/verb"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
+	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
 )
 
 // Traced is what a trace id belongs to (KR-12-33).
@@ -56,7 +58,7 @@ const MaxTraced = 1000
 // systems, in a namespace, or, where it is empty, in all namespaces and cluster-scoped. Objects are read in pages.
 func (i *Inspector) Traced(ctx context.Context, id, namespace string) (*Traced, error) {
 	out := &Traced{ID: id, Objects: []TracedObject{}}
-	err := i.Direct.EachKind(ctx, crdPage, func(info cluster.Info) error {
+	err := i.Direct.EachKind(ctx, crdPage, func(info kinds.Info) error {
 		if info.Role == parent.RoleNone && !verb.IsForeign(info.GVK.GroupKind()) || namespace != "" && !info.Namespaced {
 			return nil
 		}
@@ -75,8 +77,8 @@ func (i *Inspector) Traced(ctx context.Context, id, namespace string) (*Traced, 
 }
 
 // list the objects of one kind, and add those that have the id. One that the user may not list is left out, any other error ends the command.
-func (t *Traced) list(ctx context.Context, d *cluster.Direct, info cluster.Info, namespace string) error {
-	for o, err := range cluster.Items(ctx, cluster.ResourceOf(d.Dynamic, info.GVR, info.Namespaced, namespace), cluster.PageSize) {
+func (t *Traced) list(ctx context.Context, d *cluster.Direct, info kinds.Info, namespace string) error {
+	for o, err := range informer.Items(ctx, informer.ResourceOf(d.Dynamic, info.GVR, info.Namespaced, namespace), informer.PageSize) {
 		switch {
 		case kerrors.IsNotFound(err):
 			return nil // its CRD was deleted in the meantime

@@ -27,6 +27,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/choice"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/heartbeat"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
 	"github.com/kausality-io/function-kausality/internal/drift"
 	"github.com/kausality-io/function-kausality/internal/manifests"
 	"github.com/kausality-io/function-kausality/internal/records"
@@ -136,7 +138,7 @@ func (f *processFlags) run(ctx context.Context, component string, start func(con
 		return err
 	}
 	f.Log = f.logger()
-	err := cluster.PingConnections()
+	err := heartbeat.PingConnections()
 	if err != nil {
 		return err
 	}
@@ -233,7 +235,7 @@ func (f *processFlags) connect(ctx context.Context) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	err = cluster.RetryForbidden(ctx, ctrl.Log, func(ctx context.Context) error {
+	err = informer.RetryForbidden(ctx, ctrl.Log, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		return client.RESTClient().Get().AbsPath("/version").Do(ctx).Error()

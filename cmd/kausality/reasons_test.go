@@ -142,7 +142,7 @@ func TestAnnotations(t *testing.T) {
 	}
 	text := string(raw)
 	n := 0
-	for _, file := range []string{"api/v1alpha1/annotations.go", "internal/cluster/removal.go"} {
+	for _, file := range []string{"api/v1alpha1/annotations.go", "internal/cluster/scope/removal.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", filepath.FromSlash(file)), nil, 0)
 		if err != nil {
 			t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/admission/clock"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/scope"
 )
 
 const (
@@ -35,7 +35,7 @@ func Remove(ctx context.Context, o Options) (Result, error) {
 	for {
 		over, err := r.pass(ctx, c)
 		if over {
-			return r.done, cluster.ForgetRemoval(ctx, c)
+			return r.done, scope.ForgetRemoval(ctx, c)
 		}
 		select {
 		case <-ctx.Done():
@@ -59,7 +59,7 @@ type removal struct {
 // pass restores what is masked now. over is true once nothing is left. A mark that
 // was removed is set again, and the grace period starts again.
 func (r *removal) pass(ctx context.Context, c dynamic.Interface) (over bool, err error) {
-	already, err := cluster.MarkRemoval(ctx, c, r.now())
+	already, err := scope.MarkRemoval(ctx, c, r.now())
 	if err != nil {
 		return false, err
 	}

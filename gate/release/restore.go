@@ -23,6 +23,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/gate/systems"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 	"github.com/kausality-io/function-kausality/internal/drift"
 )
 
@@ -79,7 +81,7 @@ func (r *restorer) restore(ctx context.Context, m maskedObject) (restored bool, 
 
 // of returns the object's resource client.
 func (m maskedObject) of(c dynamic.Interface) dynamic.ResourceInterface {
-	return cluster.ResourceOf(c, m.resource, m.namespace != "", m.namespace)
+	return informer.ResourceOf(c, m.resource, m.namespace != "", m.namespace)
 }
 
 // spend the approvals that opened the gate of an object. own are the edits of the
@@ -109,7 +111,7 @@ func (r *restorer) spend(ctx context.Context, o *unstructured.Unstructured) (own
 		if len(edits) == 0 {
 			continue
 		}
-		err := r.direct.States.Apply(ctx, h.State.Ref, cluster.Patch{Manager: v1alpha1.ManagerGate, ResourceVersion: h.State.ResourceVersion, Annotations: edits})
+		err := r.direct.States.Apply(ctx, h.State.Ref, states.Patch{Manager: v1alpha1.ManagerGate, ResourceVersion: h.State.ResourceVersion, Annotations: edits})
 		if err != nil && !kerrors.IsNotFound(err) {
 			return own, err
 		}
@@ -135,7 +137,7 @@ func (m maskedObject) write(ctx context.Context, r dynamic.ResourceInterface, o 
 	if m.system == nil {
 		annotations := map[string]*string{v1alpha1.AnnotationKeyManagementPolicies: nil, v1alpha1.AnnotationKeyGate: nil}
 		maps.Copy(annotations, edits)
-		return cluster.Patch{Manager: v1alpha1.ManagerGate, ManagementPolicies: m.author, Annotations: annotations}.ApplyTo(ctx, r, o)
+		return states.Patch{Manager: v1alpha1.ManagerGate, ManagementPolicies: m.author, Annotations: annotations}.ApplyTo(ctx, r, o)
 	}
 	raw, err := json.Marshal(systems.Patch(o, m.system, gating.Decision{Action: gating.ActionRestore, Edits: edits}))
 	if err != nil {

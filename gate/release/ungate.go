@@ -20,7 +20,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/gate/systems"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
+	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
 )
 
 // Options select the objects to restore.
@@ -192,7 +193,7 @@ func (o Options) mayHold(resource string) bool {
 // without a mask is an error. With Partial, kinds that may not be listed are a LeftOutError
 // beside what was found (KR-12-26).
 func (o Options) find(ctx context.Context, c dynamic.Interface) (out []maskedObject, unread int, err error) {
-	kinds, err := cluster.KindsWhere(ctx, c, func(i cluster.Info) bool { return i.ManagementPolicies || systems.For(i.GVK) != nil })
+	kinds, err := kinds.Where(ctx, c, func(i kinds.Info) bool { return i.ManagementPolicies || systems.For(i.GVK) != nil })
 	if err != nil {
 		return nil, 0, err
 	}
@@ -203,7 +204,7 @@ func (o Options) find(ctx context.Context, c dynamic.Interface) (out []maskedObj
 			continue
 		}
 		var err error
-		for u, failed := range cluster.Items(ctx, c.Resource(k.GVR), cluster.PageSize) {
+		for u, failed := range informer.Items(ctx, c.Resource(k.GVR), informer.PageSize) {
 			if err = failed; err != nil {
 				break
 			}

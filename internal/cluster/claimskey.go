@@ -10,9 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/kausality-io/function-kausality/admission/approval"
-	"github.com/kausality-io/function-kausality/admission/clock"
-	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
 )
 
 // KeyOfClaims is the key of the Secret with the key that seals claims, and MinClaimsKey its length in bytes at least.
@@ -36,7 +34,7 @@ func readClaimsKey(ctx context.Context, c *Cluster) error {
 		return nil
 	}
 	read := make(chan struct{}, 1)
-	informer := newInformerIn(c.Dynamic, secretResource, c.ClaimsKey.Namespace, c.ClaimsKey.Name,
+	secrets := informer.NewIn(c.Dynamic, secretResource, c.ClaimsKey.Namespace, c.ClaimsKey.Name,
 		func(o *unstructured.Unstructured) any { return sealingKeyOf(o) })
 	came := func(o any) {
 		k, ok := o.(*sealingKey)
@@ -55,12 +53,12 @@ func readClaimsKey(ctx context.Context, c *Cluster) error {
 		}
 	}
 	// Nothing on deletion: what was read seals on until there is another key.
-	if _, err := informer.AddEventHandler(Handler("key of claims", cache.ResourceEventHandlerFuncs{
+	if _, err := secrets.AddEventHandler(informer.Handler("key of claims", cache.ResourceEventHandlerFuncs{
 		AddFunc: came, UpdateFunc: func(_, o any) { came(o) },
 	})); err != nil {
 		return fmt.Errorf("cannot watch the key of claims: %w", err)
 	}
-	go informer.RunWithContext(ctx)
+	go secrets.RunWithContext(ctx)
 	late := time.After(claimsKeyPatience)
 	for {
 		select {
@@ -84,7 +82,7 @@ func noClaimsKey(c *Cluster) error {
 
 // sealingKey is what is kept of the Secret.
 type sealingKey struct {
-	objectMeta
+	informer.Meta
 	key []byte
 }
 
@@ -94,15 +92,5 @@ func sealingKeyOf(o *unstructured.Unstructured) *sealingKey {
 	if err != nil {
 		key = nil // the API server stores no other
 	}
-	return &sealingKey{objectMeta: metaOf(o), key: key}
-}
-
-// Sealed is an object whose claims are sealed.
-func Sealed(ref parent.Ref) approval.Sealed {
-	return approval.Sealed{Kind: ref.GroupKind(), Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}
-}
-
-// Trust puts the claims that count into the state of an object that was read by other means than States.
-func (s *States) Trust(o *parent.State) {
-	o.Annotations = s.claims.Trusted(Sealed(o.Ref), o.Annotations, clock.Now())
+	return &sealingKey{Meta: informer.MetaOf(o), key: key}
 }

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/kausality-io/function-kausality/admission/identity"
-
 	"github.com/go-logr/logr"
 	authv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -22,9 +20,15 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
+	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
+	"github.com/kausality-io/function-kausality/internal/cluster/policies"
+	"github.com/kausality-io/function-kausality/internal/cluster/scope"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 	"github.com/kausality-io/function-kausality/internal/onepass"
 )
 
@@ -33,11 +37,11 @@ type Cluster struct {
 	Dynamic    dynamic.Interface
 	Kubernetes kubernetes.Interface
 	Metadata   metadata.Interface
-	Kinds      *Kinds
-	States     *States
-	Scope      *Scope
-	Namespaces *Namespaces
-	Policies   *Policies
+	Kinds      *kinds.Kinds
+	States     *states.States
+	Scope      *scope.Scope
+	Namespaces *policies.Namespaces
+	Policies   *policies.Policies
 	// Claims are the keys that seal claims: none, so that all claims count, before the ClaimsKey is read.
 	Claims *approval.Keys
 	// ClaimsKey is read before anything else where it is set. Set it before Start.
@@ -73,18 +77,18 @@ func New(config *rest.Config) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot discover resources: %w", err)
 	}
-	if c.Kinds, err = NewKinds(c.Dynamic, mapper); err != nil {
+	if c.Kinds, err = kinds.New(c.Dynamic, mapper); err != nil {
 		return nil, err
 	}
-	if c.Scope, err = NewScope(c.Dynamic); err != nil {
+	if c.Scope, err = scope.New(c.Dynamic); err != nil {
 		return nil, err
 	}
-	if c.Policies, err = NewPolicies(c.Dynamic); err != nil {
+	if c.Policies, err = policies.New(c.Dynamic); err != nil {
 		return nil, err
 	}
-	c.Policies.defined = func() bool { return !c.Kinds.HasSynced() || c.Kinds.hasCRD(policyKind) }
-	c.States, c.Namespaces = NewStates(c.Dynamic, c.Kinds), NewNamespaces(c.Dynamic)
-	c.States.terminating, c.States.claims = c.Namespaces.Terminating, c.Claims
+	c.Policies.Defined = func() bool { return !c.Kinds.HasSynced() || c.Kinds.HasCRD(policies.Kind) }
+	c.States, c.Namespaces = states.New(c.Dynamic, c.Kinds), policies.NewNamespaces(c.Dynamic)
+	c.States.Terminating, c.States.Claims = c.Namespaces.Terminating, c.Claims
 	return c, nil
 }
 
@@ -104,7 +108,7 @@ func (c *Cluster) Start(ctx context.Context) error {
 }
 
 func (c *Cluster) discoverKinds(ctx context.Context) {
-	c.Kinds.runDiscovery(ctx, c.Kubernetes.Discovery())
+	c.Kinds.RunDiscovery(ctx, c.Kubernetes.Discovery())
 }
 
 // NeedLeaderElection is false: every replica sees.
@@ -137,7 +141,7 @@ func (c *Cluster) Ready() error {
 // Self is the user name this process has. It waits for a permission that is
 // missing.
 func (c *Cluster) Self(ctx context.Context, log logr.Logger) (name string, err error) {
-	err = RetryForbidden(ctx, log, func(ctx context.Context) error {
+	err = informer.RetryForbidden(ctx, log, func(ctx context.Context) error {
 		r, err := c.Kubernetes.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authv1.SelfSubjectReview{}, metav1.CreateOptions{})
 		if err == nil {
 			name = r.Status.UserInfo.Username
@@ -256,7 +260,7 @@ func (c *Cluster) owned(by *parent.State) []parent.Ref {
 		if i.Role == parent.RoleNone {
 			continue
 		}
-		for _, o := range c.States.listBelow(i.GVK, by.Ref) {
+		for _, o := range c.States.ListBelow(i.GVK, by.Ref) {
 			p := o.Parent
 			if p.UID == "" { // a claimRef
 				p.UID = by.UID

@@ -12,6 +12,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // orphanedCheckInterval is how often a process checks whether objects of a deleted
@@ -24,7 +26,7 @@ type coverage struct {
 	// kind that is guarded again while its watch ends gets a new watch.
 	mu sync.Mutex
 	// also selects kinds without a role in Crossplane; nil for none.
-	also func(Info) bool
+	also func(kinds.Info) bool
 	// parents: every guarded kind with a status may be a parent, and is watched.
 	parents bool
 	// report is called with the error of a watch that cannot start; nil where
@@ -36,11 +38,11 @@ type coverage struct {
 // selects, from when it appears or is guarded until it is gone or, where it is not
 // guarded any more, none of its objects is masked. Call it before Start. report
 // must be safe for concurrent use.
-func (c *Cluster) WatchGuarded(also func(Info) bool, report func(error)) {
+func (c *Cluster) WatchGuarded(also func(kinds.Info) bool, report func(error)) {
 	c.coverage.also, c.coverage.report = also, report
-	c.States.needed, c.States.onRefused = c.mustWatch, report
-	c.States.looked = func(i Info) bool { return !c.Scope.known() || c.mustWatch(i) }
-	c.Kinds.OnChange(func(i Info) {
+	c.States.Needed, c.States.OnRefused = c.mustWatch, report
+	c.States.Looked = func(i kinds.Info) bool { return !c.Scope.Known() || c.mustWatch(i) }
+	c.Kinds.OnChange(func(i kinds.Info) {
 		c.coverage.mu.Lock()
 		defer c.coverage.mu.Unlock()
 		c.watch(i)
@@ -57,8 +59,8 @@ func (c *Cluster) WatchGuarded(also func(Info) bool, report func(error)) {
 func (c *Cluster) WatchParents(report func(error)) {
 	c.coverage.parents = true
 	c.WatchGuarded(nil, report)
-	c.Scope.OnChange(c.Kinds.rediscover)
-	c.Kinds.onDiscovered = c.sync
+	c.Scope.OnChange(c.Kinds.Rediscover)
+	c.Kinds.OnDiscovery = c.sync
 }
 
 // sync the watches with what is guarded. None starts while the configuration is
@@ -70,25 +72,27 @@ func (c *Cluster) sync() {
 		for _, i := range c.Kinds.All() {
 			c.watch(i)
 		}
-		for _, i := range c.Kinds.discovered() {
+		for _, i := range c.Kinds.Discovered() {
 			c.watch(i)
 		}
 	}
-	c.States.keep(func(i Info, requested bool) bool {
-		return c.mustWatch(i) || requested && c.guardsIn(i.GVR.Group) || !c.Scope.followed() && c.hasMasked(i)
+	c.States.Keep(func(i kinds.Info, requested bool) bool {
+		return c.mustWatch(i) || requested && c.guardsIn(i.GVR.Group) || !c.Scope.Followed() && c.hasMasked(i)
 	})
 }
 
 // hasMasked reports whether any object of a kind is masked. A configuration that
 // follows policies includes such kinds by itself (KR-12-09); a fixed one does not.
-func (c *Cluster) hasMasked(i Info) bool { return slices.ContainsFunc(c.States.List(i.GVK), masked) }
+func (c *Cluster) hasMasked(i kinds.Info) bool {
+	return slices.ContainsFunc(c.States.List(i.GVK), masked)
+}
 
 // watch a kind if it must be.
-func (c *Cluster) watch(i Info) {
+func (c *Cluster) watch(i kinds.Info) {
 	if !i.Storage || i.GVK.Group == v1alpha1.Group || !c.mustWatch(i) {
 		return
 	}
-	if _, err := c.States.watch(i.GVK); err != nil {
+	if err := c.States.Guard(i.GVK); err != nil {
 		c.coverage.report(err)
 	}
 }
@@ -112,7 +116,7 @@ func (c *Cluster) unwatchOrphaned(ctx context.Context) {
 
 // mustWatch reports whether a kind is watched independently of requests about it:
 // one of our own group, or a guarded one that coverage selects.
-func (c *Cluster) mustWatch(i Info) bool {
+func (c *Cluster) mustWatch(i kinds.Info) bool {
 	if i.GVK.Group == v1alpha1.Group {
 		return true
 	}
@@ -121,21 +125,21 @@ func (c *Cluster) mustWatch(i Info) bool {
 
 // selected reports whether objects of a kind are needed at all: those with a role in
 // Crossplane, those that the process selects, and possible parents.
-func (c *Cluster) selected(i Info) bool {
+func (c *Cluster) selected(i kinds.Info) bool {
 	switch {
 	case i.Role != parent.RoleNone:
 		return true
 	case c.coverage.also != nil && c.coverage.also(i):
 		return true
 	}
-	return c.coverage.parents && c.Kinds.hasStatus(i) && c.Scope.reviewsStatus(i.GVR.GroupResource())
+	return c.coverage.parents && c.Kinds.HasStatus(i) && c.Scope.ReviewsStatus(i.GVR.GroupResource())
 }
 
 // Guards reports whether a kind is guarded, or was and one of its objects is still
 // masked. What a deleted configuration guarded counts as guarded while a policy
 // covers it, or the policies are unknown; a configuration that did not follow
 // policies is expected to come back.
-func (c *Cluster) Guards(i Info) bool {
+func (c *Cluster) Guards(i kinds.Info) bool {
 	r := i.GVR.GroupResource()
 	if !c.Scope.Watches(r) {
 		return false
@@ -146,7 +150,7 @@ func (c *Cluster) Guards(i Info) bool {
 // guardsIn reports whether anything of a group is guarded, or there never was a
 // configuration: access is granted by group.
 func (c *Cluster) guardsIn(group string) bool {
-	return !c.Scope.known() || c.Scope.watchesIn(group) &&
+	return !c.Scope.Known() || c.Scope.WatchesIn(group) &&
 		!c.orphanedConfiguration(func(s settings.Scope) bool { return slices.Contains(s.APIGroups, group) })
 }
 
@@ -159,15 +163,15 @@ func (c *Cluster) orphanedConfiguration(covers func(settings.Scope) bool) bool {
 // Unguarded reports whether policies covered a kind, or may have, and do not any
 // more. It is false where that is unknown.
 func (c *Cluster) Unguarded(gvk schema.GroupVersionKind) bool {
-	i, known := c.Kinds.defined(gvk)
+	i, known := c.Kinds.Defined(gvk)
 	if !known { // built in, or its CRD is gone: guess the plural
 		i.GVR, _ = meta.UnsafeGuessKindToResource(gvk)
 	}
-	return c.Scope.followed() && !c.Guards(i)
+	return c.Scope.Followed() && !c.Guards(i)
 }
 
 // masked objects are those that the gate has something to restore on.
-func masked(o *Object) bool { return Masked(o.Annotations) && !o.Deleting() }
+func masked(o *states.Object) bool { return Masked(o.Annotations) && !o.Deleting() }
 
 // Masked reports whether annotations are those of an object whose author's value
 // the gate has to restore: a managed resource under a mask, or an object of an

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kausality-io/function-kausality/admission/identity"
-
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,9 +16,15 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
+	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
+	"github.com/kausality-io/function-kausality/internal/cluster/policies"
+	"github.com/kausality-io/function-kausality/internal/cluster/scope"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // directTimeout bounds one read of a tool: a person waits, no request does.
@@ -41,7 +45,7 @@ type Direct struct {
 	// unread sentences, in the order in which they were found.
 	unread []string
 	// namespaces that were read.
-	namespaces map[string]namespace
+	namespaces map[string]policies.Namespace
 
 	policies       sync.Once
 	policiesFailed error
@@ -55,9 +59,9 @@ func NewDirect(ctx context.Context, config *rest.Config) (*Direct, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Direct{Cluster: c, learned: map[schema.GroupVersionKind]bool{}, namespaces: map[string]namespace{}}
-	c.States.timeout = directTimeout
-	c.Kinds.missing = func(gvk schema.GroupVersionKind) {
+	d := &Direct{Cluster: c, learned: map[schema.GroupVersionKind]bool{}, namespaces: map[string]policies.Namespace{}}
+	c.States.Timeout = directTimeout
+	c.Kinds.Missing = func(gvk schema.GroupVersionKind) {
 		if err := d.Learn(ctx, gvk); err != nil {
 			d.Fail(err)
 		}
@@ -90,7 +94,7 @@ func (d *Direct) Learn(ctx context.Context, gvk schema.GroupVersionKind) error {
 	if known {
 		return nil
 	}
-	m, err := d.Kinds.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	m, err := d.Kinds.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil && !meta.IsNoMatchError(err) {
 		return fmt.Errorf("cannot find the resource of kind %s: %w", gvk.GroupKind(), err)
 	}
@@ -113,21 +117,21 @@ func (d *Direct) Learn(ctx context.Context, gvk schema.GroupVersionKind) error {
 func (d *Direct) learnCRD(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, directTimeout)
 	defer cancel()
-	crd, err := d.Dynamic.Resource(crdResource).Get(ctx, name, metav1.GetOptions{})
+	crd, err := d.Dynamic.Resource(kinds.CRDs).Get(ctx, name, metav1.GetOptions{})
 	if kerrors.IsNotFound(err) {
 		return nil // built in, or of an aggregated API server
 	}
 	if err != nil {
 		return fmt.Errorf("cannot read the CRD %s, which defines the role of its kind in Crossplane: %w", name, err)
 	}
-	d.Kinds.learn(&definition{objectMeta: metaOf(crd), infos: infosOf(crd)})
+	d.Kinds.LearnCRD(crd)
 	return nil
 }
 
 // EachKind calls f for each kind that a CRD defines, in its stored version. CRDs
 // are read a page at a time, and only what f sees of them is kept.
-func (d *Direct) EachKind(ctx context.Context, page int64, f func(Info) error) error {
-	for crd, err := range Items(ctx, d.Dynamic.Resource(crdResource), page) {
+func (d *Direct) EachKind(ctx context.Context, page int64, f func(kinds.Info) error) error {
+	for crd, err := range informer.Items(ctx, d.Dynamic.Resource(kinds.CRDs), page) {
 		if d.WithoutCRDs && kerrors.IsForbidden(err) {
 			return d.eachDiscovered(err, f)
 		}
@@ -147,12 +151,12 @@ func (d *Direct) EachKind(ctx context.Context, page int64, f func(Info) error) e
 }
 
 // remember the CRDs of kinds with a role in Crossplane.
-func (d *Direct) remember(crd *unstructured.Unstructured) []Info {
-	infos := infosOf(crd)
+func (d *Direct) remember(crd *unstructured.Unstructured) []kinds.Info {
+	infos := kinds.InfosOf(crd)
 	if len(infos) == 0 || infos[0].Role == parent.RoleNone {
 		return infos
 	}
-	d.Kinds.learn(&definition{objectMeta: metaOf(crd), infos: infos})
+	d.Kinds.LearnCRD(crd)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, i := range infos {
@@ -167,17 +171,17 @@ func (d *Direct) remember(crd *unstructured.Unstructured) []Info {
 func (d *Direct) ReadScope(ctx context.Context) (mode v1alpha1.Mode, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, directTimeout)
 	defer cancel()
-	o, err := d.Dynamic.Resource(configurationResource).Get(ctx, ConfigurationName, metav1.GetOptions{})
+	o, err := d.Dynamic.Resource(scope.Configurations).Get(ctx, scope.ConfigurationName, metav1.GetOptions{})
 	if kerrors.IsNotFound(err) {
 		return v1alpha1.ModeLog, false, nil
 	}
 	if err != nil {
-		return "", false, fmt.Errorf("cannot read the webhook configuration %s, which defines what is guarded: %w", ConfigurationName, err)
+		return "", false, fmt.Errorf("cannot read the webhook configuration %s, which defines what is guarded: %w", scope.ConfigurationName, err)
 	}
-	if _, err = entriesOf(o); err != nil {
+	if _, err = scope.NewFixed(o); err != nil {
 		return "", false, err
 	}
-	d.Scope.set(configurationOf(o))
+	d.Scope.Set(o)
 	return failureMode(o), true, nil
 }
 
@@ -216,7 +220,7 @@ func (d *Direct) Mode(ctx context.Context, s *parent.State, byDefault v1alpha1.M
 	}
 	m, err := settings.ModeOf(s.Annotations[v1alpha1.AnnotationKeyMode], func() (v1alpha1.Mode, error) {
 		ns, err := d.namespace(ctx, s.Namespace)
-		return ns.declared.Mode, err
+		return ns.Declared.Mode, err
 	}, own.Mode, byDefault)
 	return m, own, err
 }
@@ -224,7 +228,7 @@ func (d *Direct) Mode(ctx context.Context, s *parent.State, byDefault v1alpha1.M
 // Namespace is what is declared on a Namespace; zero where it does not exist.
 func (d *Direct) Namespace(ctx context.Context, name string) (settings.Namespace, error) {
 	ns, err := d.namespace(ctx, name)
-	return ns.declared, err
+	return ns.Declared, err
 }
 
 // Settings of the policy that covers an object with these labels.
@@ -237,7 +241,7 @@ func (d *Direct) Settings(ctx context.Context, ref parent.Ref, labels map[string
 	if err != nil {
 		return settings.Settings{}, err
 	}
-	return d.settings(d.Policies.Set(), ref, labels, ns.labels), nil
+	return d.settings(d.Policies.Set(), ref, labels, ns.Labels), nil
 }
 
 // Initialized are the condition types that report a kind as initialized by the
@@ -254,7 +258,7 @@ func (d *Direct) Initialized(ctx context.Context, gk schema.GroupKind) ([]string
 func (d *Direct) readPolicies(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, directTimeout)
 	defer cancel()
-	list, err := d.Dynamic.Resource(policyResource).List(ctx, metav1.ListOptions{})
+	list, err := d.Dynamic.Resource(policies.Resource).List(ctx, metav1.ListOptions{})
 	if kerrors.IsNotFound(err) { // no CRD, no policies
 		return nil
 	}
@@ -262,7 +266,7 @@ func (d *Direct) readPolicies(ctx context.Context) error {
 		return fmt.Errorf("cannot read the Kausality policies: %w", err)
 	}
 	for i := range list.Items {
-		d.Policies.learn(policyOf(&list.Items[i]))
+		d.Policies.Learn(&list.Items[i])
 		d.unanswered = cmp.Or(d.unanswered, unansweredBy(&list.Items[i]))
 	}
 	return nil
@@ -291,7 +295,7 @@ func (d *Direct) Unanswered(ctx context.Context) (string, error) {
 }
 
 // namespace as it was when first needed; empty where it does not exist.
-func (d *Direct) namespace(ctx context.Context, name string) (namespace, error) {
+func (d *Direct) namespace(ctx context.Context, name string) (policies.Namespace, error) {
 	d.mu.Lock()
 	ns, ok := d.namespaces[name]
 	d.mu.Unlock()
@@ -300,15 +304,15 @@ func (d *Direct) namespace(ctx context.Context, name string) (namespace, error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, directTimeout)
 	defer cancel()
-	o, err := oneNamespace(ctx, d.Dynamic, name)
+	o, err := policies.ReadNamespace(ctx, d.Dynamic, name)
 	if kerrors.IsForbidden(err) { // components may list and watch, and users may have get alone
-		o, err = d.Dynamic.Resource(namespaceResource).Get(ctx, name, metav1.GetOptions{})
+		o, err = d.Dynamic.Resource(policies.NamespaceResource).Get(ctx, name, metav1.GetOptions{})
 	}
 	if err != nil && !kerrors.IsNotFound(err) {
 		return ns, fmt.Errorf("cannot read namespace %s: %w", name, err)
 	}
 	if err == nil && o != nil {
-		ns = *namespaceOf(o)
+		ns = *policies.NamespaceOf(o)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -317,14 +321,14 @@ func (d *Direct) namespace(ctx context.Context, name string) (namespace, error) 
 }
 
 // Sum up an object that was read already.
-func (d *Direct) Sum(o *unstructured.Unstructured) *Object { return d.States.sum(o) }
+func (d *Direct) Sum(o *unstructured.Unstructured) *states.Object { return d.States.Sum(o) }
 
 // maxHolders bounds the chain of parents that is searched for approvals.
 const maxHolders = 6
 
 // Holders of approvals for an object, nearest first: itself, its parent, and so
 // on; live reads past the cache.
-func (c *Cluster) Holders(ctx context.Context, o *Object, live bool) ([]identity.Holder, error) {
+func (c *Cluster) Holders(ctx context.Context, o *states.Object, live bool) ([]identity.Holder, error) {
 	return c.holders(ctx, o, live, c.Reviews, func(ctx context.Context, s *parent.State) (identity.Covering, error) {
 		out := identity.Covering{Policies: c.Settings(s.Ref, s.Labels).Freezes}
 		if s.Namespace == "" {
@@ -337,7 +341,7 @@ func (c *Cluster) Holders(ctx context.Context, o *Object, live bool) ([]identity
 }
 
 // Holders as of a Cluster.
-func (d *Direct) Holders(ctx context.Context, o *Object, live bool) ([]identity.Holder, error) {
+func (d *Direct) Holders(ctx context.Context, o *states.Object, live bool) ([]identity.Holder, error) {
 	return d.holders(ctx, o, live, func(s *parent.State) bool { return d.Reviews(ctx, s) }, d.Covering)
 }
 
@@ -351,7 +355,7 @@ func (d *Direct) Covering(ctx context.Context, s *parent.State) (identity.Coveri
 	return identity.Covering{Namespace: ns, Policies: own.Freezes}, err
 }
 
-func (c *Cluster) holders(ctx context.Context, o *Object, live bool, reviews func(*parent.State) bool,
+func (c *Cluster) holders(ctx context.Context, o *states.Object, live bool, reviews func(*parent.State) bool,
 	covering func(context.Context, *parent.State) (identity.Covering, error),
 ) ([]identity.Holder, error) {
 	var out []identity.Holder

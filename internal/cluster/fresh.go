@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
 
@@ -12,18 +11,17 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settings"
+	"github.com/kausality-io/function-kausality/internal/cluster/heartbeat"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
-const (
-	// FreshFor is how long the result of a live read is used for what a late watch may not show.
-	FreshFor = 5 * time.Second
-	// maxFresh bounds the objects of which one is kept.
-	maxFresh = 10_000
-)
+// maxFresh bounds the objects of which a live read is kept.
+const maxFresh = 10_000
 
 // Fresh reads parents live while the heartbeat is late, each at most once in FreshFor (KR-13-24). It is safe for concurrent use.
 type Fresh struct {
-	get   func(ctx context.Context, ref parent.Ref, live bool) (*Object, error)
+	get   func(ctx context.Context, ref parent.Ref, live bool) (*states.Object, error)
 	late  func() bool
 	reads *utilcache.LRUExpireCache // of freshRead by parent.Ref, and of settings.Namespace by name
 	// namespace as the watch has it, or live.
@@ -34,12 +32,12 @@ type Fresh struct {
 
 // freshRead is an object, or that it does not exist.
 type freshRead struct {
-	o   *Object
+	o   *states.Object
 	err error
 }
 
 // NewFresh returns a Fresh for a heartbeat.
-func NewFresh(c *Cluster, h *Heartbeat) *Fresh {
+func NewFresh(c *Cluster, h *heartbeat.Heartbeat) *Fresh {
 	return &Fresh{get: c.States.Get, namespace: c.Namespaces.Get, late: h.Late, reads: utilcache.NewLRUExpireCache(maxFresh), cluster: c}
 }
 
@@ -85,13 +83,13 @@ func (f *Fresh) Namespace(ctx context.Context, name string, live bool) (settings
 	}
 	ns, err := f.namespace(ctx, name, true)
 	if err == nil {
-		f.reads.Add(name, ns, FreshFor)
+		f.reads.Add(name, ns, informer.FreshFor)
 	}
 	return ns, err
 }
 
 // Get an object as States.Get does, but not from a watch that may be late.
-func (f *Fresh) Get(ctx context.Context, ref parent.Ref, live bool) (*Object, error) {
+func (f *Fresh) Get(ctx context.Context, ref parent.Ref, live bool) (*states.Object, error) {
 	if live || !f.late() {
 		return f.get(ctx, ref, live)
 	}
@@ -100,7 +98,7 @@ func (f *Fresh) Get(ctx context.Context, ref parent.Ref, live bool) (*Object, er
 	}
 	o, err := f.get(ctx, ref, true)
 	if err == nil || errors.Is(err, admission.ErrNotFound) {
-		f.reads.Add(ref, freshRead{o, err}, FreshFor)
+		f.reads.Add(ref, freshRead{o, err}, informer.FreshFor)
 	}
 	return o, err
 }

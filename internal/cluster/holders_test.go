@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic/fake"
 
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -39,12 +38,8 @@ func TestHolders(t *testing.T) {
 					"applyset.kubernetes.io/part-of": set}}}}
 			mr.SetGroupVersionKind(shopDB)
 
-			c := covered(t)
-			shops := shop.GroupVersion().WithResource("shops")
-			c.Kinds.byGVK[shop] = Info{GVK: shop, GVR: shops, Storage: true, Namespaced: true, Kind: identity.Kind{Role: tc.role}}
-			c.States = NewStates(fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
-				map[schema.GroupVersionResource]string{shops: "ShopList"}, instance), c.Kinds)
-			holders, err := c.holders(t.Context(), c.States.sum(mr), true, func(*parent.State) bool { return true },
+			c := covered(t, fixture{definitions: []definition{{gvk: shop, role: tc.role, namespaced: true}}, objects: []runtime.Object{instance}})
+			holders, err := c.holders(t.Context(), c.States.Sum(mr), true, func(*parent.State) bool { return true },
 				func(context.Context, *parent.State) (identity.Covering, error) { return identity.Covering{}, nil })
 			if err != nil {
 				t.Fatal(err)

@@ -7,14 +7,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic/fake"
 
-	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/internal/await"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // What names an object as its parent is below it, whatever the object references
@@ -24,13 +25,25 @@ func TestOwned(t *testing.T) {
 	claim := parent.Ref{GroupVersionKind: shopDB, Namespace: "shop", Name: "claim", UID: "claim"}
 	again, named := app, claim
 	again.UID, named.UID = "earlier", ""
-	c := covered(t)
-	c.configured(false, "shop.example.org/*")
-	c.sync()
+	var objects []runtime.Object
 	for name, p := range map[string]parent.Ref{"mine": app, "of-an-earlier-one": again, "alone": {}, "of-a-claim": named} {
-		o := &Object{State: &parent.State{Ref: parent.Ref{GroupVersionKind: shopDB, Namespace: "shop", Name: name, UID: "u"}, Parent: p}}
-		require.NoError(t, c.States.of(shopDB).informer.GetStore().Add(o))
+		o := &unstructured.Unstructured{Object: map[string]any{}}
+		o.SetGroupVersionKind(shopDB)
+		o.SetNamespace("shop")
+		o.SetName(name)
+		apiVersion, kind := p.ToAPIVersionAndKind()
+		switch {
+		case p.UID != "":
+			o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: p.Name, UID: p.UID, Controller: new(true)}})
+		case p.Name != "":
+			o.Object["spec"] = map[string]any{"claimRef": map[string]any{"apiVersion": apiVersion, "kind": kind, "namespace": p.Namespace, "name": p.Name}}
+		}
+		objects = append(objects, o)
 	}
+	// Composites, which may have a claimRef.
+	c := covered(t, fixture{definitions: []definition{{gvk: shopDB, role: parent.RoleComposite, namespaced: true}}, objects: objects})
+	c.configured(false, "shop.example.org/*")
+	await.Poll(t, "the objects", func() bool { return len(c.States.List(shopDB)) == len(objects) })
 	owned := func(by parent.Ref) []parent.Ref { return c.owned(&parent.State{Ref: by}) }
 	one := func(name string) []parent.Ref {
 		return []parent.Ref{{GroupVersionKind: shopDB, Namespace: "shop", Name: name}}
@@ -80,29 +93,18 @@ func TestManagedBelowInstance(t *testing.T) {
 			inner, mr := object(shopApp, "inner", member(), refers(shopDB, "below")), object(shopDB, "below", map[string]any{}, nil)
 			outer := object(shopApp, "outer", map[string]any{}, refers(shop, "db"))
 
-			c := covered(t)
-			shops := shop.GroupVersion().WithResource("shops")
-			c.Kinds.byGVK[shop] = Info{GVK: shop, GVR: shops, Storage: true, Namespaced: true, Kind: identity.Kind{Role: parent.RoleInstance}}
-			for _, gvk := range []schema.GroupVersionKind{shopApp, shopDB} {
-				i := c.Kinds.byGVK[gvk]
-				i.Namespaced, i.Kind.ManagementPolicies = true, gvk == shopDB
-				c.Kinds.byGVK[gvk] = i
-			}
-			c.Dynamic = fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-				shops: "ShopList", c.Kinds.byGVK[shopApp].GVR: "AppList", c.Kinds.byGVK[shopDB].GVR: "DbList"}, instance, inner, mr)
-			c.States = NewStates(c.Dynamic, c.Kinds)
-			c.WatchGuarded(nil, func(err error) { t.Log(err) })
-			c.configured(false, tc.guarded...)
-			c.sync()
-			require.NoError(t, c.States.of(shopApp).informer.GetStore().Add(c.States.sum(inner)))
-
 			mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{shopApp.GroupVersion()})
-			mapper.AddSpecific(shopApp, c.Kinds.byGVK[shopApp].GVR, c.Kinds.byGVK[shopApp].GVR, meta.RESTScopeNamespace)
-			c.Kinds.mapper = mapper
+			mapper.AddSpecific(shopApp, resourceOf(shopApp), resourceOf(shopApp), meta.RESTScopeNamespace)
+			c := covered(t, fixture{mapper: mapper, objects: []runtime.Object{instance, inner, mr}, definitions: []definition{
+				{gvk: shop, role: parent.RoleInstance, namespaced: true}, {gvk: shopApp, role: parent.RoleComposite, namespaced: true},
+				{gvk: shopDB, role: parent.RoleManaged, namespaced: true, policies: true}}})
+			c.configured(false, tc.guarded...)
+			c.seen(t, shopApp, func(o *states.Object) bool { return o.State.Name == "inner" })
+
 			for of, managed := range map[string]func(context.Context, *parent.State) ([]*parent.State, error){
-				"watches": c.Managed, "reads": (&Direct{Cluster: c}).Managed,
+				"watches": c.Managed, "reads": (&Direct{Cluster: c.Cluster}).Managed,
 			} {
-				list, err := managed(t.Context(), c.States.sum(outer).State)
+				list, err := managed(t.Context(), c.States.Sum(outer).State)
 				require.NoError(t, err, of)
 				var got []string
 				for _, m := range list {

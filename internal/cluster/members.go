@@ -8,6 +8,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
 )
 
 // Managed returns the MRs below an object as those of a Cluster. Nothing is watched: below a composite is what it references.
@@ -23,7 +24,7 @@ func (d *Direct) Managed(ctx context.Context, root *parent.State) ([]*parent.Sta
 func membersOf(ctx context.Context, d *Direct, of *parent.State) (out []parent.Ref, err error) {
 	m := parent.MembershipOf(of)
 	for _, kind := range m.Kinds {
-		mapping, err := d.Kinds.mapper.RESTMapping(kind)
+		mapping, err := d.Kinds.Mapper.RESTMapping(kind)
 		if meta.IsNoMatchError(err) {
 			continue
 		}
@@ -39,7 +40,7 @@ func membersOf(ctx context.Context, d *Direct, of *parent.State) (out []parent.R
 			namespaces = []string{""}
 		}
 		for _, namespace := range namespaces {
-			for o, err := range Labelled(ctx, ResourceOf(d.Dynamic, mapping.Resource, namespaced, namespace), m.Selector, PageSize) {
+			for o, err := range informer.Labelled(ctx, informer.ResourceOf(d.Dynamic, mapping.Resource, namespaced, namespace), m.Selector, informer.PageSize) {
 				if err != nil {
 					return nil, fmt.Errorf("cannot list what %s contains: %w", identity.Describe(of.Ref), err)
 				}

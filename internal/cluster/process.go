@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
 )
 
 // Process is what webhook, gate and policy controller have in common.
@@ -44,7 +46,7 @@ func (p Process) Manager(lease string, cached cache.Options, add ...func(*runtim
 			return nil, err
 		}
 	}
-	cached.DefaultWatchErrorHandler = WatchFailed
+	cached.DefaultWatchErrorHandler = informer.WatchFailed
 	grace := ShutdownGrace
 	mgr, err := ctrlruntime.NewManager(p.Config, manager.Options{
 		Scheme: scheme, Logger: p.Log, Cache: cached,

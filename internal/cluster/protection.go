@@ -14,19 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/cluster/heartbeat"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
 )
-
-// Protection is what the flags of the webhook demand of clients and approvers. The replica that writes a heartbeat reports its
-// own with it, so that tools can show what is not protected.
-type Protection struct {
-	// ClientCertificates: only clients with a certificate of --client-ca-file are answered.
-	ClientCertificates bool                   `json:"clientCertificates"`
-	ApproverRBAC       admission.ApproverRBAC `json:"approverRBAC"`
-}
 
 // WebhookHeartbeat is the Lease in Kausality's own Namespace that the replicas of the webhook write.
 const WebhookHeartbeat = v1alpha1.ManagerWebhook + "-heartbeat"
@@ -38,10 +31,10 @@ const reportedFor = 15 * time.Second
 var errUnreported = errors.New("no replica of the webhook reports it")
 
 // Protection that the webhook reports; an error where it is unknown.
-func (d *Direct) Protection(ctx context.Context) (out Protection, err error) {
+func (d *Direct) Protection(ctx context.Context) (out heartbeat.Protection, err error) {
 	ctx, cancel := context.WithTimeout(ctx, directTimeout)
 	defer cancel()
-	lease, err := d.Dynamic.Resource(leaseResource).Namespace(identity.HomeNamespace).Get(ctx, WebhookHeartbeat, metav1.GetOptions{})
+	lease, err := d.Dynamic.Resource(heartbeat.Leases).Namespace(identity.HomeNamespace).Get(ctx, WebhookHeartbeat, metav1.GetOptions{})
 	if kerrors.IsNotFound(err) {
 		return out, errUnreported
 	}
@@ -49,32 +42,13 @@ func (d *Direct) Protection(ctx context.Context) (out Protection, err error) {
 		return out, err
 	}
 	reported := lease.GetAnnotations()[v1alpha1.AnnotationKeyProtection]
-	if beat := beatOf(lease); reported == "" || clock.Now().Sub(beat.at) > reportedFor {
+	if beat := heartbeat.BeatOf(lease); reported == "" || clock.Now().Sub(beat.At) > reportedFor {
 		return out, errUnreported
 	}
 	if err := json.Unmarshal([]byte(reported), &out); err != nil {
 		return out, fmt.Errorf("cannot read annotation %s: %w", v1alpha1.AnnotationKeyProtection, err)
 	}
 	return out, nil
-}
-
-// FailOpen are the resources, as in databases.example.org, some or all of whose changes are allowed without a decision while
-// the webhook does not answer; sorted, nil for none.
-func (s *Scope) FailOpen() (out []string) {
-	for _, e := range s.entered() {
-		if e.refuses {
-			continue
-		}
-		for _, r := range e.rules {
-			for _, group := range r.groups {
-				for _, resource := range r.resources {
-					out = append(out, schema.GroupResource{Group: group, Resource: resource}.String())
-				}
-			}
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
 }
 
 var (
@@ -136,7 +110,7 @@ func opens(rule map[string]any, port int64) bool {
 func ApprovalRules(ctx context.Context, client dynamic.Interface) (out []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, directTimeout)
 	defer cancel()
-	for o, err := range Items(ctx, client.Resource(approvalRules), PageSize) {
+	for o, err := range informer.Items(ctx, client.Resource(approvalRules), informer.PageSize) {
 		if kerrors.IsNotFound(err) {
 			return nil, nil // no CRD, no rules
 		}

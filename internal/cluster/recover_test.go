@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"testing"
@@ -11,12 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/fake"
-	"k8s.io/client-go/tools/cache"
-	_ "sigs.k8s.io/controller-runtime/pkg/controller" // registers the counter of panics
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/internal/await"
+	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
+	"github.com/kausality-io/function-kausality/internal/cluster/policies"
+	"github.com/kausality-io/function-kausality/internal/cluster/scope"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // poison is the name of the object whose handling panics.
@@ -45,10 +47,13 @@ func (s *seen) has(name string) bool {
 }
 
 // fakeObjects of a kind in a fake API server: poison, and "good" after it.
-func fakeObjects(resource schema.GroupVersionResource, kind string, content map[string]any) *fake.FakeDynamicClient {
+func fakeObjects(resource schema.GroupVersionResource, kind string, content func(name string) map[string]any) *fake.FakeDynamicClient {
 	var all []runtime.Object
 	for _, name := range []string{poison, "good"} {
-		o := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(content)}
+		o := &unstructured.Unstructured{}
+		if content != nil {
+			o.Object = content(name)
+		}
 		o.SetGroupVersionKind(resource.GroupVersion().WithKind(kind))
 		o.SetName(name)
 		o.SetResourceVersion("1")
@@ -77,124 +82,76 @@ func panicsOf(t *testing.T, handler string) float64 {
 	return 0
 }
 
-// TestSummaryPanics: an object whose summary panics is that object's error. The
-// others of its kind are kept and their handlers called; it does not look deleted,
-// and is handled when it can be summarized (KR-13-02).
-func TestSummaryPanics(t *testing.T) {
-	client := fakeObjects(namespaceResource, "Namespace", nil)
-	informer := newInformer(client, namespaceResource, "", func(o *unstructured.Unstructured) any {
-		if o.GetName() == poison && o.GetLabels()["healed"] == "" {
-			panic("poison")
-		}
-		return namespaceOf(o)
-	})
-	events := &seen{}
-	_, err := informer.AddEventHandler(Handler("test", cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { events.add("added " + keyOf(o)) },
-		UpdateFunc: func(_, o any) { events.add("updated " + keyOf(o)) },
-		DeleteFunc: func(o any) { events.add("deleted " + keyOf(o)) },
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := panicsOf(t, "watch Namespace")
-	go informer.RunWithContext(t.Context())
-	await.Poll(t, "the others to be handled", func() bool { return events.has("added good") })
-	if events.has("added " + poison) {
-		t.Error("an object without a summary was passed on")
-	}
-	if got := panicsOf(t, "watch Namespace") - before; got < 1 {
-		t.Errorf("counted %v panics", got)
-	}
-	if _, ok, err := informer.GetStore().GetByKey(poison); !ok || err != nil {
-		t.Errorf("the cache has lost the object: %v", err)
-	}
-	healed := &unstructured.Unstructured{}
-	healed.SetGroupVersionKind(namespaceResource.GroupVersion().WithKind("Namespace"))
-	healed.SetName(poison)
-	healed.SetLabels(map[string]string{"healed": "yes"})
-	if _, err := client.Resource(namespaceResource).Update(t.Context(), healed, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	await.Poll(t, "the object to be handled", func() bool { return events.has("added " + poison) })
-}
-
 // TestHandlersRecover: a panic in what an event of any of our watches calls costs
 // that object its event, and nothing else (KR-13-02).
 func TestHandlersRecover(t *testing.T) {
-	type started struct {
-		informer cache.SharedIndexInformer
-		err      error
-	}
-	crd := map[string]any{"spec": map[string]any{"group": "shop.example.org", "scope": "Namespaced",
-		"names":    map[string]any{"kind": "Db", "plural": "dbs"},
-		"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true}}}}
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for name, tc := range map[string]struct {
 		reason   string
 		resource schema.GroupVersionResource
 		kind     string
-		content  map[string]any
-		// watch calls f for each object, by the callbacks that other packages use.
-		watch func(client *fake.FakeDynamicClient, f func(name string)) started
+		// content of the object of a name.
+		content func(name string) map[string]any
+		// watch calls f for each object, by the callbacks that other packages use, until the context ends.
+		watch func(ctx context.Context, client *fake.FakeDynamicClient, f func(name string)) error
 	}{
 		"objects": {
-			reason:   "the settler's and the gate's view of an object",
-			resource: schema.GroupVersionResource{Group: shopDB.Group, Version: shopDB.Version, Resource: "dbs"}, kind: shopDB.Kind,
-			watch: func(client *fake.FakeDynamicClient, f func(string)) started {
-				kinds, err := NewKinds(client, mapper)
+			reason: "the settler's and the gate's view of an object", resource: resourceOf(shopDB), kind: shopDB.Kind,
+			watch: func(ctx context.Context, client *fake.FakeDynamicClient, f func(string)) error {
+				k, err := kinds.New(client, mapper)
 				if err != nil {
-					return started{err: err}
+					return err
 				}
-				s := NewStates(client, kinds)
-				s.OnChange(func(_, o *Object) { f(o.State.Name) })
-				w, err := s.newWatch(Info{GVK: shopDB, GVR: shopDB.GroupVersion().WithResource("dbs"), Namespaced: true})
-				return started{w.informer, err}
+				k.LearnCRD(definition{gvk: shopDB}.crd())
+				s := states.New(client, k)
+				s.OnChange(func(_, o *states.Object) { f(o.State.Name) })
+				err = s.Watch(shopDB)
+				go s.Run(ctx)
+				return err
 			},
 		},
 		"kinds": {
-			reason: "CRDs, by their kinds", resource: crdResource, kind: "CustomResourceDefinition", content: crd,
-			watch: func(client *fake.FakeDynamicClient, f func(string)) started {
-				k, err := NewKinds(client, mapper)
-				calls := []string{poison, "good"}
-				k.OnChange(func(Info) { // the CRDs have no order: the first of them panics
-					name := calls[0]
-					calls = calls[1:]
-					clear(k.byGVK)
-					f(name)
-				})
-				return started{k.informer, err}
+			reason: "CRDs, by their kinds", resource: kinds.CRDs, kind: "CustomResourceDefinition",
+			content: func(name string) map[string]any {
+				return definition{gvk: schema.GroupVersionKind{Group: "shop.example.org", Version: "v1", Kind: name}}.crd().Object
+			},
+			watch: func(ctx context.Context, client *fake.FakeDynamicClient, f func(string)) error {
+				k, err := kinds.New(client, mapper)
+				k.OnChange(func(i kinds.Info) { f(i.GVK.Kind) })
+				go k.Run(ctx)
+				return err
 			},
 		},
 		"scope": {
-			reason: "the webhook configuration", resource: configurationResource, kind: "MutatingWebhookConfiguration",
-			content: map[string]any{"webhooks": []any{map[string]any{"rules": []any{map[string]any{
-				"apiGroups": []any{"shop.example.org"}, "resources": []any{"dbs"}}}}}},
-			watch: func(client *fake.FakeDynamicClient, f func(string)) started {
-				s, err := NewScope(client)
+			reason: "the webhook configuration", resource: scope.Configurations, kind: "MutatingWebhookConfiguration",
+			content: func(name string) map[string]any {
+				return map[string]any{"webhooks": []any{map[string]any{"rules": []any{map[string]any{
+					"apiGroups": []any{"shop.example.org"}, "resources": []any{name}}}}}}
+			},
+			watch: func(ctx context.Context, client *fake.FakeDynamicClient, f func(string)) error {
+				s, err := scope.New(client)
 				calls := []string{poison, "good"}
-				s.OnChange(func() {
+				s.OnChange(func() { // whichever comes first
 					name := calls[0]
 					calls = calls[1:]
-					s.mu.Lock()
-					s.rules = nil // so that the next event is a change again
-					s.mu.Unlock()
 					f(name)
 				})
-				return started{s.informer, err}
+				go s.Run(ctx)
+				return err
 			},
 		},
 		"policies": {
-			reason: "Kausality policies", resource: policyResource, kind: "Kausality",
-			watch: func(client *fake.FakeDynamicClient, f func(string)) started {
-				p, err := NewPolicies(client)
+			reason: "Kausality policies", resource: policies.Resource, kind: "Kausality",
+			watch: func(ctx context.Context, client *fake.FakeDynamicClient, f func(string)) error {
+				p, err := policies.New(client)
 				calls := []string{poison, "good"}
 				p.OnChange(func() {
 					name := calls[0]
 					calls = calls[1:]
 					f(name)
 				})
-				return started{p.informer, err}
+				go p.Run(ctx)
+				return err
 			},
 		},
 	} {
@@ -202,11 +159,9 @@ func TestHandlersRecover(t *testing.T) {
 			objects := &seen{}
 			before := panicsOf(t, name)
 			client := fakeObjects(tc.resource, tc.kind, tc.content)
-			w := tc.watch(client, objects.add)
-			if w.err != nil {
-				t.Fatal(w.err)
+			if err := tc.watch(t.Context(), client, objects.add); err != nil {
+				t.Fatal(err)
 			}
-			go w.informer.RunWithContext(t.Context())
 			await.Poll(t, "the object after it", func() bool { return objects.has(poison) && objects.has("good") })
 			if got := panicsOf(t, name) - before; got != 1 {
 				t.Errorf("%s: counted %v panics, want 1", tc.reason, got)
@@ -217,8 +172,8 @@ func TestHandlersRecover(t *testing.T) {
 
 // TestNamespaceHandlerRecovers: the same of what a change of a Namespace calls.
 func TestNamespaceHandlerRecovers(t *testing.T) {
-	client := fakeObjects(namespaceResource, "Namespace", nil)
-	n := NewNamespaces(client)
+	client := fakeObjects(policies.NamespaceResource, "Namespace", nil)
+	n := policies.NewNamespaces(client)
 	objects := &seen{}
 	if err := n.OnChange(objects.add); err != nil {
 		t.Fatal(err)
@@ -227,28 +182,12 @@ func TestNamespaceHandlerRecovers(t *testing.T) {
 	await.Poll(t, "the Namespaces", n.HasSynced)
 	for _, name := range []string{poison, "good"} {
 		o := &unstructured.Unstructured{}
-		o.SetGroupVersionKind(namespaceResource.GroupVersion().WithKind("Namespace"))
+		o.SetGroupVersionKind(policies.NamespaceResource.GroupVersion().WithKind("Namespace"))
 		o.SetName(name)
 		o.SetLabels(map[string]string{"team": "shop"})
-		if _, err := client.Resource(namespaceResource).Update(t.Context(), o, metav1.UpdateOptions{}); err != nil {
+		if _, err := client.Resource(policies.NamespaceResource).Update(t.Context(), o, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	await.Poll(t, "the Namespace after it", func() bool { return objects.has(poison) && objects.has("good") })
-}
-
-// TestEachRecovers: what is called for many objects is called for those after one
-// that panics. Its panic is counted where controller-runtime counts those of its
-// workers.
-func TestEachRecovers(t *testing.T) {
-	objects := &seen{}
-	var all []*Object
-	for _, name := range []string{poison, "good"} {
-		all = append(all, &Object{State: &parent.State{Ref: parent.Ref{Name: name}}})
-	}
-	before := panicsOf(t, "each")
-	Each("each", all, func(o *Object) { objects.add(o.State.Name) })
-	if !objects.has("good") || panicsOf(t, "each")-before != 1 {
-		t.Errorf("called for %v, counted %v", objects.names, panicsOf(t, "each")-before)
-	}
 }

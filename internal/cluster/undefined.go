@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/discovery"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
 )
 
 // Unread are sentences about what could not be read, so that answers are incomplete.
@@ -50,7 +51,7 @@ func (d *Direct) learnDiscovered(m *meta.RESTMapping, forbidden error) error {
 
 // eachDiscovered calls f for each kind with a role that discovery has, in its preferred
 // version.
-func (d *Direct) eachDiscovered(forbidden error, f func(Info) error) error {
+func (d *Direct) eachDiscovered(forbidden error, f func(kinds.Info) error) error {
 	lists, err := d.Kubernetes.Discovery().ServerPreferredResources()
 	failed := &discovery.ErrGroupDiscoveryFailed{}
 	if err != nil && !errors.As(err, &failed) {

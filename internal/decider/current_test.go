@@ -17,6 +17,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/heartbeat"
 	"github.com/kausality-io/function-kausality/internal/policystore"
 )
 
@@ -44,9 +45,9 @@ func TestCurrent(t *testing.T) {
 	decidedBy := func(late bool) (e, given *admission.Evaluator, err error) {
 		c, err := cluster.New(&rest.Config{Host: s.URL})
 		require.NoError(t, err)
-		var beat *cluster.Heartbeat // none is never late
+		var beat *heartbeat.Heartbeat // none is never late
 		if late {
-			beat, err = c.NewHeartbeat("home", "beat") // nothing has come yet
+			beat, err = heartbeat.New(c.Dynamic, "home", "beat", c.Log) // nothing has come yet
 			require.NoError(t, err)
 		}
 		store, err := policystore.New(c.Dynamic, logr.Discard(), v1alpha1.PolicyResources()...)

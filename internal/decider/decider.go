@@ -22,6 +22,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 	"github.com/kausality-io/function-kausality/internal/decider/builds"
 	"github.com/kausality-io/function-kausality/internal/decider/orphans"
 	"github.com/kausality-io/function-kausality/internal/decider/settler"
@@ -193,7 +194,7 @@ func (dr *Decider) decideOn(ctx context.Context, in Incoming) (admission.Decisio
 		d.Rest = asStored
 	}
 	if !req.DryRun { // nothing is stored of that, and a seal may be
-		d.Annotations = dr.ClaimsKeys().SealIn(cluster.Sealed(req.Ref()), d.Annotations)
+		d.Annotations = dr.ClaimsKeys().SealIn(states.Sealed(req.Ref()), d.Annotations)
 	}
 	return d, err
 }

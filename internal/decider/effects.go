@@ -14,7 +14,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 	"github.com/kausality-io/function-kausality/internal/decider/stored"
 	"github.com/kausality-io/function-kausality/internal/drift"
 	"github.com/kausality-io/function-kausality/internal/records"
@@ -95,7 +95,7 @@ func give(ctx context.Context, dr *Decider, a *outcome.ApproveEffect) error {
 	intent, _ := trace.Intent(o.State)
 	edits := approval.Admit(after, o.Generation, intent.Generation, clock.Now(), nil, nil)
 	edits[a.Key] = &a.Value
-	return dr.Cluster.States.Apply(ctx, a.Holder, cluster.Patch{Manager: v1alpha1.ManagerWebhook, ResourceVersion: o.ResourceVersion, Annotations: edits})
+	return dr.Cluster.States.Apply(ctx, a.Holder, states.Patch{Manager: v1alpha1.ManagerWebhook, ResourceVersion: o.ResourceVersion, Annotations: edits})
 }
 
 // orphan marks what a policy leaves behind, before the deletion is allowed.

@@ -10,7 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 	"github.com/kausality-io/function-kausality/internal/decider/stored"
 	"github.com/kausality-io/function-kausality/internal/drift"
 )
@@ -42,7 +42,7 @@ func (dr *Decider) remember(ctx context.Context, req *admission.Request, r *admi
 // below finds what is held below objects, for warnings and the age of approvals: in the memory of Drifts, and in what the
 // composition function recorded on composed resources. It reads caches alone.
 type below struct {
-	states *cluster.States
+	states *states.States
 	memory *drift.Memory
 }
 

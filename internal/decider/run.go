@@ -22,6 +22,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/heartbeat"
+	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
 	"github.com/kausality-io/function-kausality/internal/decider/builds"
 	"github.com/kausality-io/function-kausality/internal/decider/orphans"
 	"github.com/kausality-io/function-kausality/internal/decider/permissions"
@@ -47,7 +49,7 @@ type Options struct {
 	// Records of what is decided; nil where none are kept.
 	Records *records.Recorder
 	// Protection is reported with each heartbeat.
-	Protection cluster.Protection
+	Protection heartbeat.Protection
 	// Check of permissions in place of SubjectAccessReviews; nil for these.
 	Check permissions.Check
 	// Caller returns the program that makes a request, as its User-Agent names it: a claim, for the build of a controller that runs outside of
@@ -79,7 +81,7 @@ func Manager(o Options, cached map[client.Object]cache.ByObject) (manager.Manage
 // Add a Decider to a manager, with all that it runs beside requests, and probes of whether its caches are filled. self is the user name of this
 // process.
 func Add(mgr manager.Manager, c *cluster.Cluster, self string, o Options) (*Decider, error) {
-	beat, err := c.NewHeartbeat(o.LeaderNamespace, cluster.WebhookHeartbeat)
+	beat, err := heartbeat.New(c.Dynamic, o.LeaderNamespace, cluster.WebhookHeartbeat, c.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +115,7 @@ func Add(mgr manager.Manager, c *cluster.Cluster, self string, o Options) (*Deci
 }
 
 // decider of requests, and the settler that writes what they show.
-func (o Options) decider(mgr manager.Manager, c *cluster.Cluster, beat *cluster.Heartbeat, self string, senders []*drift.Sender) (
+func (o Options) decider(mgr manager.Manager, c *cluster.Cluster, beat *heartbeat.Heartbeat, self string, senders []*drift.Sender) (
 	*Decider, *settler.Settler, error) {
 	memory := settler.NewMemory()
 	s, err := settler.New(c, memory, o.SettleGrace, o.Log.WithName("settler"))
@@ -130,7 +132,7 @@ func (o Options) decider(mgr manager.Manager, c *cluster.Cluster, beat *cluster.
 	if err != nil {
 		return nil, nil, err
 	}
-	schemas := cluster.NewSchemas(c)
+	schemas := kinds.NewSchemas(c.Kinds, c.Dynamic, c.Kubernetes.Discovery())
 	policies.WithKinds(schemas)
 	c.Kinds.OnDefined(func(schema.GroupKind) { policies.Recheck() })
 	components := map[string]bool{self: true}

@@ -12,7 +12,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
 )
 
 // scaling rewrites a request for /scale into one of the scaled object, which is what policies and
@@ -40,7 +40,7 @@ func (dr *Decider) scaling(ctx context.Context, in Incoming) (gone bool, err err
 }
 
 // scaleTo replaces the Scale of a request by the scaled object, before and after.
-func scaleTo(req *admission.Request, before *unstructured.Unstructured, info cluster.Info) error {
+func scaleTo(req *admission.Request, before *unstructured.Unstructured, info kinds.Info) error {
 	before.SetResourceVersion(req.OldObject.GetResourceVersion())
 	after := before.DeepCopy()
 	err := setReplicas(before, req.OldObject, info.ScalePath)

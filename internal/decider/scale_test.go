@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
 )
 
 var widget = schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "Widget"}
@@ -34,7 +34,7 @@ func widgetObject(generation int64) *unstructured.Unstructured {
 // field that its CRD names.
 func TestScaleTo(t *testing.T) {
 	req, before := scaleRequest(1, 3), widgetObject(2)
-	assert.NoError(t, scaleTo(req, before, cluster.Info{GVK: widget, ScalePath: "spec.pool.nodes"}))
+	assert.NoError(t, scaleTo(req, before, kinds.Info{GVK: widget, ScalePath: "spec.pool.nodes"}))
 	assert.Equal(t, widget, req.Kind)
 	assert.Equal(t, "7", req.OldObject.GetResourceVersion(), "the version that was scaled")
 	assert.Equal(t, "X-1", req.Object.GetAnnotations()["jira"])
@@ -44,10 +44,10 @@ func TestScaleTo(t *testing.T) {
 		assert.Equal(t, want, n)
 	}
 	req = scaleRequest(math.MinInt32, 3)
-	assert.NoError(t, scaleTo(req, widgetObject(2), cluster.Info{GVK: widget, ScalePath: "spec.fresh"}))
+	assert.NoError(t, scaleTo(req, widgetObject(2), kinds.Info{GVK: widget, ScalePath: "spec.fresh"}))
 	_, found, err := unstructured.NestedInt64(req.OldObject.Object, "spec", "fresh")
 	assert.NoError(t, err)
 	assert.False(t, found, "the field was not there before")
-	err = scaleTo(scaleRequest(1, 3), widgetObject(2), cluster.Info{GVK: widget, ScalePath: "spec.size.nodes"})
+	err = scaleTo(scaleRequest(1, 3), widgetObject(2), kinds.Info{GVK: widget, ScalePath: "spec.size.nodes"})
 	assert.ErrorContains(t, err, `cannot scale Widget by its field "spec.size.nodes"`)
 }

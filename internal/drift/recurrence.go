@@ -13,13 +13,13 @@ import (
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
-// Parents reads and writes the objects that have approvals; *cluster.States does.
+// Parents reads and writes the objects that have approvals; *states.States does.
 type Parents interface {
-	Get(ctx context.Context, ref parent.Ref, live bool) (*cluster.Object, error)
-	Apply(ctx context.Context, ref parent.Ref, p cluster.Patch) error
+	Get(ctx context.Context, ref parent.Ref, live bool) (*states.Object, error)
+	Apply(ctx context.Context, ref parent.Ref, p states.Patch) error
 }
 
 // ForgetUsedApprovals returns the function for Reporter.Recurred: when a difference occurs again, it
@@ -37,7 +37,7 @@ func ForgetUsedApprovals(parents Parents, manager string) func(context.Context, 
 			return nil
 		}
 		value := next.String()
-		return parents.Apply(ctx, o.State.Ref, cluster.Patch{
+		return parents.Apply(ctx, o.State.Ref, states.Patch{
 			Manager: manager, ResourceVersion: o.ResourceVersion,
 			Annotations: map[string]*string{v1alpha1.AnnotationKeyClaims: &value},
 		})
@@ -59,7 +59,7 @@ func EndLeftoverApprovals(parents Parents, manager string) func(context.Context,
 		if edits == nil {
 			return nil
 		}
-		return parents.Apply(ctx, o.State.Ref, cluster.Patch{Manager: manager, ResourceVersion: o.ResourceVersion, Annotations: edits})
+		return parents.Apply(ctx, o.State.Ref, states.Patch{Manager: manager, ResourceVersion: o.ResourceVersion, Annotations: edits})
 	}
 }
 

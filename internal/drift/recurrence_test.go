@@ -12,16 +12,16 @@ import (
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // store has one parent, and a cache that is older than it; nil where the parent does not exist.
 type store struct {
-	stored, cached *cluster.Object
-	applied        []cluster.Patch
+	stored, cached *states.Object
+	applied        []states.Patch
 }
 
-func (s *store) Get(_ context.Context, _ parent.Ref, live bool) (*cluster.Object, error) {
+func (s *store) Get(_ context.Context, _ parent.Ref, live bool) (*states.Object, error) {
 	o := s.cached
 	if live {
 		o = s.stored
@@ -32,7 +32,7 @@ func (s *store) Get(_ context.Context, _ parent.Ref, live bool) (*cluster.Object
 	return o, nil
 }
 
-func (s *store) Apply(_ context.Context, _ parent.Ref, p cluster.Patch) error {
+func (s *store) Apply(_ context.Context, _ parent.Ref, p states.Patch) error {
 	s.applied = append(s.applied, p)
 	return nil
 }
@@ -42,11 +42,11 @@ func TestEndLeftoverApprovals(t *testing.T) {
 	const id = "e7e5f0da660f7169"
 	key := v1alpha1.AnnotationKeyApprovePrefix + id
 	given := time.Now().Add(-time.Minute)
-	object := func(version string, more ...v1alpha1.Claim) *cluster.Object {
+	object := func(version string, more ...v1alpha1.Claim) *states.Object {
 		annotations := map[string]string{key: "once"}
 		open := v1alpha1.Claim{Content: approval.Parse(annotations).Approvals[0].Content, State: v1alpha1.ClaimOpen, At: approval.Stamp(given)}
 		annotations[v1alpha1.AnnotationKeyClaims] = append(approval.Claims{open}, more...).String()
-		return &cluster.Object{State: &parent.State{Annotations: annotations, ResourceVersion: version}}
+		return &states.Object{State: &parent.State{Annotations: annotations, ResourceVersion: version}}
 	}
 	used := v1alpha1.Claim{Content: "other", State: v1alpha1.ClaimUsed, Digest: id, At: approval.Stamp(given.Add(2 * time.Second))}
 

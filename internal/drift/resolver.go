@@ -29,6 +29,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 const (
@@ -44,12 +45,12 @@ const (
 	maxRemovals = 100
 )
 
-// Objects are the objects that Drifts are about. cluster.States implements it.
+// Objects are the objects that Drifts are about. states.States implements it.
 type Objects interface {
 	// Cached object; nil if it is not in a watch cache.
-	Cached(ref parent.Ref) *cluster.Object
+	Cached(ref parent.Ref) *states.Object
 	// Look returns an object, from a watch cache or read live; admission.ErrNotFound if it does not exist.
-	Look(ctx context.Context, ref parent.Ref) (*cluster.Object, error)
+	Look(ctx context.Context, ref parent.Ref) (*states.Object, error)
 }
 
 // Resolver resolves Drifts that are over and deletes resolved ones beyond their bounds (KR-10-05,

@@ -22,7 +22,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // TestResolverLogsOnce: why a Drift cannot be resolved is logged once, not in every round; again if the reason
@@ -100,18 +100,18 @@ func TestResolverTurns(t *testing.T) {
 type memoryObjects map[string]*parent.State
 
 // Cached objects are all.
-func (m memoryObjects) Cached(ref parent.Ref) *cluster.Object {
+func (m memoryObjects) Cached(ref parent.Ref) *states.Object {
 	if ref.Name == "poison" {
 		panic("poison")
 	}
 	if s := m[ref.Name]; s != nil {
-		return &cluster.Object{State: s}
+		return &states.Object{State: s}
 	}
 	return nil
 }
 
 // Look is Cached.
-func (m memoryObjects) Look(_ context.Context, ref parent.Ref) (*cluster.Object, error) {
+func (m memoryObjects) Look(_ context.Context, ref parent.Ref) (*states.Object, error) {
 	if o := m.Cached(ref); o != nil {
 		return o, nil
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 // replica keeps what they hold, and the leader writes them.
 type restorer struct {
 	states interface {
-		Get(ctx context.Context, ref parent.Ref, live bool) (*cluster.Object, error)
+		Get(ctx context.Context, ref parent.Ref, live bool) (*states.Object, error)
 	}
 	client  client.Client
 	memory  *Memory
@@ -45,7 +45,7 @@ type lost struct {
 }
 
 // newRestorer of what a Memory holds.
-func newRestorer(states *cluster.States, r *Reporter, m *Memory, elected <-chan struct{}, log logr.Logger) (*restorer, error) {
+func newRestorer(states *states.States, r *Reporter, m *Memory, elected <-chan struct{}, log logr.Logger) (*restorer, error) {
 	out := &restorer{states: states, client: r.Client, memory: m, elected: elected}
 	var err error
 	if out.queue, err = newQueue("drift-restorer", restoreCapacity, 1, log, out.handle); err != nil {

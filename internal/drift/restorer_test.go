@@ -17,18 +17,18 @@ import (
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // liveObjects by name; poison is an error.
 type liveObjects map[string]*parent.State
 
-func (l liveObjects) Get(_ context.Context, ref parent.Ref, _ bool) (*cluster.Object, error) {
+func (l liveObjects) Get(_ context.Context, ref parent.Ref, _ bool) (*states.Object, error) {
 	if ref.Name == "poison" {
 		return nil, errors.New("timeout")
 	}
 	if s := l[ref.Name]; s != nil && s.UID == ref.UID {
-		return &cluster.Object{State: s}, nil
+		return &states.Object{State: s}, nil
 	}
 	return nil, admission.ErrNotFound
 }

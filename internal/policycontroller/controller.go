@@ -18,7 +18,8 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/policies"
+	"github.com/kausality-io/function-kausality/internal/cluster/scope"
 	"github.com/kausality-io/function-kausality/internal/manifests"
 	"github.com/kausality-io/function-kausality/internal/telemetry"
 )
@@ -92,9 +93,9 @@ func (c *Controller) reconcile(ctx context.Context) (reconcile.Result, error) {
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	scopes, removing := set.Scopes(), live != nil && cluster.Removing(live)
+	scopes, removing := set.Scopes(), live != nil && scope.Removing(live)
 	if removing {
-		c.Log.Info("Kausality is being removed: no request is refused any more", "annotation", cluster.AnnotationKeyRemoval)
+		c.Log.Info("Kausality is being removed: no request is refused any more", "annotation", scope.AnnotationKeyRemoval)
 		scopes = lenient(scopes)
 	}
 	retained, err := c.retained(ctx, live, scopes)
@@ -140,9 +141,9 @@ func (c *Controller) again(again time.Duration, retained []string) time.Duration
 // with it are never taken for policies that a user removed.
 func (c *Controller) installed(ctx context.Context) (bool, error) {
 	crd := partial(crdKind)
-	err := c.Direct.Get(ctx, client.ObjectKey{Name: cluster.PolicyCRD}, crd)
+	err := c.Direct.Get(ctx, client.ObjectKey{Name: policies.PolicyCRD}, crd)
 	if kerrors.IsNotFound(err) || err == nil && crd.DeletionTimestamp != nil {
-		c.Log.Info("the CRD of the policies is not there; everything stays as it is", "crd", cluster.PolicyCRD)
+		c.Log.Info("the CRD of the policies is not there; everything stays as it is", "crd", policies.PolicyCRD)
 		return false, nil
 	}
 	if err != nil || c.Owner == "" {

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/scope"
 	"github.com/kausality-io/function-kausality/internal/manifests"
 )
 
@@ -33,7 +33,7 @@ func namespaceIn(name string, mode v1alpha1.Mode) *corev1.Namespace {
 func closedIn(t *testing.T, h *harness) (out []string) {
 	t.Helper()
 	live := &admissionregistrationv1.MutatingWebhookConfiguration{}
-	require.True(t, h.exists(t, live, "", cluster.ConfigurationName))
+	require.True(t, h.exists(t, live, "", scope.ConfigurationName))
 	for i := range live.Webhooks {
 		w := &live.Webhooks[i]
 		if *w.FailurePolicy != admissionregistrationv1.Fail {
@@ -80,8 +80,8 @@ func TestReconcileEnforced(t *testing.T) {
 
 	require.NoError(t, h.Direct.Update(t.Context(), namespaceIn("team-c", v1alpha1.ModeEnforce)))
 	live := &admissionregistrationv1.MutatingWebhookConfiguration{}
-	require.True(t, h.exists(t, live, "", cluster.ConfigurationName))
-	live.Annotations = map[string]string{cluster.AnnotationKeyRemoval: "now"}
+	require.True(t, h.exists(t, live, "", scope.ConfigurationName))
+	live.Annotations = map[string]string{scope.AnnotationKeyRemoval: "now"}
 	require.NoError(t, h.Direct.Update(t.Context(), live))
 	_, err = h.run(t)
 	require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/authorship"
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
 )
 
 // knownKro is the release of kro whose children have a parent (KR-18-01).
@@ -37,14 +37,14 @@ type graphKind struct {
 func graphKinds(ctx context.Context, from client.Reader) ([]graphKind, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(crdKind.GroupVersion().WithKind(crdKind.Kind + "List"))
-	if err := from.List(ctx, list, client.MatchingLabels{cluster.LabelGraphOwned: "true"}); err != nil {
+	if err := from.List(ctx, list, client.MatchingLabels{kinds.LabelGraphOwned: "true"}); err != nil {
 		return nil, fmt.Errorf("cannot list the CRDs of graphs: %w", err)
 	}
 	var out []graphKind
 	for i := range list.Items {
 		crd := &list.Items[i]
-		if graph := cluster.GraphOf(crd); graph != "" {
-			out = append(out, graphKind{schema.ParseGroupResource(crd.Name), graph, crd.Labels[cluster.LabelGraphVersion]})
+		if graph := kinds.GraphOf(crd); graph != "" {
+			out = append(out, graphKind{schema.ParseGroupResource(crd.Name), graph, crd.Labels[kinds.LabelGraphVersion]})
 		}
 	}
 	slices.SortFunc(out, func(a, b graphKind) int { return strings.Compare(a.String(), b.String()) })

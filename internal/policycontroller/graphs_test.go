@@ -13,7 +13,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
 )
 
 // TestGraphs: a policy shows whether graphs of kro are guarded together with what they define, and by a release that is known (KR-18-07).
@@ -74,10 +74,10 @@ func TestReportGraphs(t *testing.T) {
 	crd := &unstructured.Unstructured{}
 	crd.SetGroupVersionKind(crdKind)
 	crd.SetName("shops.kro.run")
-	crd.SetLabels(map[string]string{cluster.LabelGraphOwned: "true", cluster.LabelGraphVersion: "v0.9.3", "kro.run/resource-graph-definition-name": "shop"})
+	crd.SetLabels(map[string]string{kinds.LabelGraphOwned: "true", kinds.LabelGraphVersion: "v0.9.3", "kro.run/resource-graph-definition-name": "shop"})
 	part := crd.DeepCopy() // a graph has it as a resource
 	part.SetName("farms.kro.run")
-	part.SetLabels(map[string]string{cluster.LabelGraphOwned: "true", "kro.run/resource-graph-definition-name": "x", "kro.run/node-id": "crd"})
+	part.SetLabels(map[string]string{kinds.LabelGraphOwned: "true", "kro.run/resource-graph-definition-name": "x", "kro.run/node-id": "crd"})
 	k := shopPolicy()
 	k.Spec.Resources = []v1alpha1.GuardedResources{{APIGroups: []string{"kro.run"}, Resources: []string{"resourcegraphdefinitions"}}}
 	h := newHarness(t, nil, policyCRD(), crd, part, k)

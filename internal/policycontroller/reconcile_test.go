@@ -29,6 +29,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/certs"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/policies"
+	"github.com/kausality-io/function-kausality/internal/cluster/scope"
 	"github.com/kausality-io/function-kausality/internal/manifests"
 )
 
@@ -36,7 +38,7 @@ import (
 func policyCRD() *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(crdKind)
-	o.SetName(cluster.PolicyCRD)
+	o.SetName(policies.PolicyCRD)
 	return o
 }
 
@@ -151,7 +153,7 @@ func TestReconcile(t *testing.T) {
 	assert.True(t, h.exists(t, &corev1.Secret{}, h.Namespace, "serving"))
 	assert.True(t, h.exists(t, &rbacv1.ClusterRole{}, "", manifests.RoleGatePolicies))
 	live := &admissionregistrationv1.MutatingWebhookConfiguration{}
-	require.True(t, h.exists(t, live, "", cluster.ConfigurationName))
+	require.True(t, h.exists(t, live, "", scope.ConfigurationName))
 	assert.NotEmpty(t, live.Webhooks[0].ClientConfig.CABundle)
 	assert.Equal(t, admissionregistrationv1.Fail, *live.Webhooks[0].FailurePolicy, "the mode is enforce (KR-12-04)")
 	assert.Equal(t, metav1.ConditionTrue, h.ready(t).Status)
@@ -185,7 +187,7 @@ func TestCrossplaneReads(t *testing.T) {
 			_, err := h.run(t)
 			require.NoError(t, err)
 			live := &admissionregistrationv1.MutatingWebhookConfiguration{}
-			require.True(t, h.exists(t, live, "", cluster.ConfigurationName))
+			require.True(t, h.exists(t, live, "", scope.ConfigurationName))
 			assert.Equal(t, tc.want, live.Annotations[v1alpha1.AnnotationKeyCrossplaneReads])
 			if tc.role == nil {
 				return
@@ -193,7 +195,7 @@ func TestCrossplaneReads(t *testing.T) {
 			require.NoError(t, h.Direct.Delete(t.Context(), tc.role))
 			_, err = h.run(t)
 			require.NoError(t, err)
-			require.True(t, h.exists(t, live, "", cluster.ConfigurationName))
+			require.True(t, h.exists(t, live, "", scope.ConfigurationName))
 			assert.Equal(t, v1alpha1.CrossplaneReadsNone, live.Annotations[v1alpha1.AnnotationKeyCrossplaneReads], "it was deleted")
 		})
 	}
@@ -278,7 +280,7 @@ func TestReconcileInvalid(t *testing.T) {
 	require.NotNil(t, c)
 	assert.Equal(t, v1alpha1.KausalityReasonNotUnderstood, c.Reason)
 	live := &admissionregistrationv1.MutatingWebhookConfiguration{}
-	require.True(t, h.exists(t, live, "", cluster.ConfigurationName))
+	require.True(t, h.exists(t, live, "", scope.ConfigurationName))
 	for _, w := range live.Webhooks {
 		for _, r := range w.Rules {
 			assert.NotContains(t, r.APIGroups, "coordination.k8s.io")

@@ -16,13 +16,14 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/scope"
 	"github.com/kausality-io/function-kausality/internal/manifests"
 )
 
 // live webhook configuration; nil where there is none.
 func (c *Controller) live(ctx context.Context) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
 	out := &admissionregistrationv1.MutatingWebhookConfiguration{}
-	err := c.Direct.Get(ctx, client.ObjectKey{Name: cluster.ConfigurationName}, out)
+	err := c.Direct.Get(ctx, client.ObjectKey{Name: scope.ConfigurationName}, out)
 	if kerrors.IsNotFound(err) {
 		return nil, nil // nil is none.
 	}

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/scope"
 )
 
 func upgrade(name string, selector *metav1.LabelSelector) *v1alpha1.UpgradeAllowance {
@@ -36,6 +36,6 @@ func TestSelectedBy(t *testing.T) {
 	_, err = h.run(t)
 	require.NoError(t, err)
 	live := &admissionregistrationv1.MutatingWebhookConfiguration{}
-	require.NoError(t, h.Direct.Get(t.Context(), client.ObjectKey{Name: cluster.ConfigurationName}, live))
+	require.NoError(t, h.Direct.Get(t.Context(), client.ObjectKey{Name: scope.ConfigurationName}, live))
 	assert.Contains(t, live.Webhooks[0].MatchConditions[0].Expression, `["owner", "region", "tier"]`)
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/scope"
 	"github.com/kausality-io/function-kausality/internal/manifests"
 )
 
@@ -82,7 +82,7 @@ func (c *Controller) report(ctx context.Context, list *v1alpha1.KausalityList, s
 		return err
 	}
 	c.countMasked(ctx, offered, set.Scopes(), out.retained)
-	policies.Reset()
+	policyGauge.Reset()
 	for i := range list.Items {
 		k := &list.Items[i]
 		next := k.DeepCopy()
@@ -103,7 +103,7 @@ func (c *Controller) report(ctx context.Context, list *v1alpha1.KausalityList, s
 			meta.RemoveStatusCondition(&next.Status.Conditions, v1alpha1.KausalityGraphs)
 		}
 		ready := meta.IsStatusConditionTrue(next.Status.Conditions, v1alpha1.KausalityReady)
-		policies.WithLabelValues(k.Name, fmt.Sprint(ready)).Set(1)
+		policyGauge.WithLabelValues(k.Name, fmt.Sprint(ready)).Set(1)
 		if equality.Semantic.DeepEqual(k.Status, next.Status) {
 			continue
 		}
@@ -169,7 +169,7 @@ func (c *Controller) conditions(k *v1alpha1.Kausality, fault error, out outcome)
 		set(configured, false, v1alpha1.KausalityReasonNoCertificate, "there is no serving certificate yet")
 	case out.removing:
 		set(ready, false, v1alpha1.KausalityReasonBeingRemoved, "Kausality is being removed: nothing is enforced or masked any more; to cancel the removal, run "+
-			"kubectl annotate mutatingwebhookconfiguration "+cluster.ConfigurationName+" "+cluster.AnnotationKeyRemoval+"-")
+			"kubectl annotate mutatingwebhookconfiguration "+scope.ConfigurationName+" "+scope.AnnotationKeyRemoval+"-")
 		set(configured, true, v1alpha1.KausalityReasonBeingRemoved, "webhook configured; enforcement disabled for removal")
 	default:
 		set(ready, true, v1alpha1.KausalityReasonUnderstood, "access rules are written")

@@ -12,17 +12,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
 )
 
 // live are the policies as they were read past the watches.
 type live struct {
-	set *cluster.Recent[*allowance.Set]
+	set *informer.Recent[*allowance.Set]
 	// compiled as in Store.
 	compiled map[types.UID]*Compiled
 }
 
-// Live returns the policies as they were stored at most cluster.FreshFor ago, whatever the watches have (KR-13-74). An error means that
+// Live returns the policies as they were stored at most informer.FreshFor ago, whatever the watches have (KR-13-74). An error means that
 // they cannot be read.
 func (s *Store) Live(ctx context.Context) (*allowance.Set, error) { return s.live.set.Get(ctx) }
 

@@ -22,7 +22,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
 )
 
 // debounce is how long changes are collected before the Set is built again: many
@@ -36,7 +36,7 @@ type Store struct {
 	now    func() time.Time
 
 	// informers by resource.
-	informers map[string]*informer
+	informers map[string]*watched
 	set       atomic.Pointer[allowance.Set]
 	// changed has an element while the Set is to be built again.
 	changed chan struct{}
@@ -60,8 +60,8 @@ type Store struct {
 	uses     map[use]int64
 }
 
-// informer of one kind of policies.
-type informer struct {
+// watched kind of policies.
+type watched struct {
 	cache.SharedIndexInformer
 	// missing: its CRD is not installed, so that there are none.
 	missing atomic.Bool
@@ -69,12 +69,12 @@ type informer struct {
 
 // New Store of the policies of some resources; nothing is read before Start.
 func New(client dynamic.Interface, log logr.Logger, resources ...string) (*Store, error) {
-	s := &Store{client: client, log: log, now: clock.Now, informers: map[string]*informer{},
+	s := &Store{client: client, log: log, now: clock.Now, informers: map[string]*watched{},
 		changed: make(chan struct{}, 1), recheck: make(chan struct{}, 1), compiled: map[types.UID]*Compiled{}, uses: map[use]int64{}}
-	s.live.set = cluster.NewRecent(func(ctx context.Context) (*allowance.Set, error) { return readLive(ctx, s) })
+	s.live.set = informer.NewRecent(func(ctx context.Context) (*allowance.Set, error) { return readLive(ctx, s) })
 	for _, r := range resources {
 		shared := dynamicinformer.NewFilteredDynamicInformer(client, gvr(r), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-		w := &informer{SharedIndexInformer: shared}
+		w := &watched{SharedIndexInformer: shared}
 		if err := s.listen(w); err != nil {
 			return nil, fmt.Errorf("cannot watch %s: %w", r, err)
 		}
@@ -89,7 +89,7 @@ func gvr(resource string) schema.GroupVersionResource {
 }
 
 // listen to an informer that has not started.
-func (s *Store) listen(w *informer) error {
+func (s *Store) listen(w *watched) error {
 	err := w.SetTransform(func(o any) (any, error) {
 		if u, ok := o.(*unstructured.Unstructured); ok {
 			u.SetManagedFields(nil)
@@ -106,7 +106,7 @@ func (s *Store) listen(w *informer) error {
 			}
 			return
 		}
-		cluster.WatchFailed(ctx, r, err)
+		informer.WatchFailed(ctx, r, err)
 	})
 	if err != nil {
 		return err

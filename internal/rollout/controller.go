@@ -20,6 +20,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 	"github.com/kausality-io/function-kausality/internal/records"
 )
 
@@ -74,15 +76,15 @@ type run struct {
 }
 
 // kinds of Rollouts.
-var kinds = []schema.GroupVersionKind{
+var watchedKinds = []schema.GroupVersionKind{
 	v1alpha1.GroupVersion.WithKind(v1alpha1.KindRollout), v1alpha1.GroupVersion.WithKind(v1alpha1.KindClusterRollout),
 }
 
 // Setup registers the event handlers. Call it before the cluster starts.
 func (c *Controller) Setup() {
 	c.changed, c.known = make(chan struct{}, 1), map[types.UID]*run{}
-	c.Cluster.Kinds.OnChange(func(i cluster.Info) {
-		for _, gvk := range kinds {
+	c.Cluster.Kinds.OnChange(func(i kinds.Info) {
+		for _, gvk := range watchedKinds {
 			if i.GVK == gvk {
 				if err := c.Cluster.States.Watch(gvk); err != nil {
 					c.Log.Error(err, "cannot watch a kind", "kind", gvk.Kind)
@@ -90,7 +92,7 @@ func (c *Controller) Setup() {
 			}
 		}
 	})
-	c.Cluster.States.OnChange(func(_, now *cluster.Object) {
+	c.Cluster.States.OnChange(func(_, now *states.Object) {
 		if one := now; one != nil && one.Group == v1alpha1.Group {
 			c.wake()
 		}
@@ -128,7 +130,7 @@ func (c *Controller) Start(ctx context.Context) error {
 // round over all Rollouts that changed or are due.
 func (c *Controller) round(ctx context.Context) {
 	exist, again := map[types.UID]bool{}, false
-	for _, gvk := range kinds {
+	for _, gvk := range watchedKinds {
 		for _, o := range c.Cluster.States.List(gvk) {
 			uid := o.State.UID
 			exist[uid] = true

@@ -18,6 +18,9 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
+	"github.com/kausality-io/function-kausality/internal/cluster/policies"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // TestNotReady: the reason names the condition that keeps an object from being healthy (KR-14-54).
@@ -41,7 +44,7 @@ func TestNotReady(t *testing.T) {
 		"ready, not synced": {parent.RoleManaged, []parent.Condition{condition("Ready", "True", "Any")}, "it has no condition Synced"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := &cluster.Object{State: &parent.State{Role: c.role, Conditions: c.conditions}}
+			o := &states.Object{State: &parent.State{Role: c.role, Conditions: c.conditions}}
 			require.Equal(t, c.want, notReady(o))
 		})
 	}
@@ -58,9 +61,9 @@ func unwatched(t *testing.T, objects ...runtime.Object) *Controller {
 		{Version: "v1", Resource: "namespaces"}:                                               "NamespaceList",
 		{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}: "CustomResourceDefinitionList",
 	}, objects...)
-	kinds, err := cluster.NewKinds(api, mapper)
+	of, err := kinds.New(api, mapper)
 	require.NoError(t, err)
-	return &Controller{Cluster: &cluster.Cluster{Kinds: kinds, States: cluster.NewStates(api, kinds), Namespaces: cluster.NewNamespaces(api)}}
+	return &Controller{Cluster: &cluster.Cluster{Kinds: of, States: states.New(api, of), Namespaces: policies.NewNamespaces(api)}}
 }
 
 func deployment(available bool) *unstructured.Unstructured {

@@ -20,7 +20,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/rollout"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // maxTries bounds the lost races of one write.
@@ -63,7 +63,7 @@ func (c *Controller) approveObject(ctx context.Context, o *object, of *v1alpha1.
 		}
 		if value := claims.String(); !approval.Same(value, p.Annotations[v1alpha1.AnnotationKeyClaims]) {
 			// By its version: where not all claims count, those that p has are not those that are stored.
-			err = c.Cluster.States.Apply(ctx, p.State.Ref, cluster.Patch{Manager: v1alpha1.ManagerWebhook, ResourceVersion: p.ResourceVersion,
+			err = c.Cluster.States.Apply(ctx, p.State.Ref, states.Patch{Manager: v1alpha1.ManagerWebhook, ResourceVersion: p.ResourceVersion,
 				Annotations: map[string]*string{v1alpha1.AnnotationKeyClaims: &value}})
 		}
 		switch {
@@ -79,7 +79,7 @@ func (c *Controller) approveObject(ctx context.Context, o *object, of *v1alpha1.
 }
 
 // given claims of an object, with the votes for the plan.
-func (c *Controller) given(o *object, p *cluster.Object, open []string) (claims approval.Claims, refused string) {
+func (c *Controller) given(o *object, p *states.Object, open []string) (claims approval.Claims, refused string) {
 	claims = approval.ParseClaims(p.Annotations[v1alpha1.AnnotationKeyClaims])
 	votes := make([]v1alpha1.Vote, 0, len(o.status.Votes))
 	for _, v := range o.status.Votes {
@@ -143,7 +143,7 @@ func (c *Controller) open(ctx context.Context) (map[types.UID][]string, error) {
 
 // observe the health of what is let through of the wave.
 func (c *Controller) observe(ctx context.Context, o *object, r *run) {
-	var below map[types.UID][]*cluster.Object
+	var below map[types.UID][]*states.Object
 	r.each(o.status.Wave, func(object *v1alpha1.RolloutObject, s *v1alpha1.RolloutObjectStatus) bool {
 		if s.State != v1alpha1.RolloutObjectApproved && s.State != v1alpha1.RolloutObjectDone {
 			return true
@@ -158,7 +158,7 @@ func (c *Controller) observe(ctx context.Context, o *object, r *run) {
 
 // health of an object that was let through (KR-14-54): the change has landed, it is Synced and Ready, and all gates below it are closed.
 func (c *Controller) health(ctx context.Context, o *object, of *v1alpha1.RolloutObject,
-	below map[types.UID][]*cluster.Object,
+	below map[types.UID][]*states.Object,
 ) (v1alpha1.RolloutState, string) {
 	p, err := c.Cluster.States.Get(ctx, ref(of), false)
 	if errors.Is(err, admission.ErrNotFound) {
@@ -195,7 +195,7 @@ func (c *Controller) health(ctx context.Context, o *object, of *v1alpha1.Rollout
 	return v1alpha1.RolloutObjectDone, ""
 }
 
-func notReady(p *cluster.Object) string {
+func notReady(p *states.Object) string {
 	for _, t := range []string{"Synced", "Ready"} {
 		if !p.Crossplane() || p.True(t) {
 			continue
@@ -214,8 +214,8 @@ func notReady(p *cluster.Object) string {
 }
 
 // below are the managed resources by the UIDs of their parents, and those without a parent by their own.
-func (c *Controller) below() map[types.UID][]*cluster.Object {
-	out := map[types.UID][]*cluster.Object{}
+func (c *Controller) below() map[types.UID][]*states.Object {
+	out := map[types.UID][]*states.Object{}
 	for _, i := range c.Cluster.Kinds.All() {
 		if !i.Kind.ManagementPolicies {
 			continue

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
 	"github.com/kausality-io/function-kausality/internal/telemetry"
 )
 
@@ -73,10 +74,10 @@ func WatchOnly(namespace, name string) cache.ByObject {
 func FromSecret(mgr manager.Manager, log logr.Logger) (*Secret, error) {
 	s := &Secret{log: log}
 	return s, mgr.Add(cluster.Everywhere(func(ctx context.Context) error {
-		informer, err := mgr.GetCache().GetInformer(ctx, &corev1.Secret{}, cache.BlockUntilSynced(false))
+		secrets, err := mgr.GetCache().GetInformer(ctx, &corev1.Secret{}, cache.BlockUntilSynced(false))
 		if err == nil {
 			// Nothing on deletion: the certificate is served until it expires.
-			_, err = informer.AddEventHandler(cluster.Handler("serving certificate",
+			_, err = secrets.AddEventHandler(informer.Handler("serving certificate",
 				toolscache.ResourceEventHandlerFuncs{AddFunc: s.read, UpdateFunc: func(_, o any) { s.read(o) }}))
 		}
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 const (
@@ -182,7 +183,7 @@ func (m *Marks) remove(ctx context.Context, ref parent.Ref) (bool, error) {
 	if o.GetUID() != ref.UID || identity.IsDeleting(o) || !onlyOurs(o, v1alpha1.AnnotationKeyDeletion) {
 		return false, nil
 	}
-	p := cluster.Patch{Manager: v1alpha1.ManagerWebhook, Annotations: map[string]*string{v1alpha1.AnnotationKeyDeletion: nil}}
+	p := states.Patch{Manager: v1alpha1.ManagerWebhook, Annotations: map[string]*string{v1alpha1.AnnotationKeyDeletion: nil}}
 	if _, err := p.ApplyTo(ctx, r, o); err != nil && !kerrors.IsNotFound(err) {
 		return false, fmt.Errorf("cannot remove the mark of %s: %w", identity.Describe(ref), err)
 	}
@@ -211,10 +212,10 @@ func onlyOurs(o *unstructured.Unstructured, key string) bool {
 }
 
 // write marks a managed resource to be left behind. One that is gone needs no mark.
-func write(ctx context.Context, states *cluster.States, mr parent.Ref) error {
+func write(ctx context.Context, to *states.States, mr parent.Ref) error {
 	value := v1alpha1.DeletionOrphan
-	patch := cluster.Patch{Manager: v1alpha1.ManagerWebhook, Annotations: map[string]*string{v1alpha1.AnnotationKeyDeletion: &value}}
-	if err := states.Apply(ctx, mr, patch); err != nil && !kerrors.IsNotFound(err) {
+	patch := states.Patch{Manager: v1alpha1.ManagerWebhook, Annotations: map[string]*string{v1alpha1.AnnotationKeyDeletion: &value}}
+	if err := to.Apply(ctx, mr, patch); err != nil && !kerrors.IsNotFound(err) {
 		return fmt.Errorf("cannot mark %s to be left behind: %w", identity.Describe(mr), err)
 	}
 	return nil

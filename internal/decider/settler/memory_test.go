@@ -16,7 +16,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // clockedMemory with a clock that the test moves.
@@ -171,7 +171,7 @@ func storeStatus(m *Memory, req *admission.Request) bool {
 	m.StatusReviewed(req, nil)
 	o := req.Object.DeepCopy()
 	o.SetResourceVersion("8")
-	return m.StatusStored("7", parent.Sum(o, parent.RoleNone), cluster.StatusDigest(o.Object))
+	return m.StatusStored("7", parent.Sum(o, parent.RoleNone), states.StatusDigest(o.Object))
 }
 
 func landed(s *parent.State, version string) *parent.State { s.ResourceVersion = version; return s }

@@ -9,7 +9,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // StatusReviewed notes that a status write of an object is reviewed, which counts once it is stored
@@ -44,7 +45,7 @@ func (s *Settler) StatusReviewed(req *admission.Request) {
 // caughtUp waits for the watch, which has an object as o, to show it as it is stored, where a user writes its status who is not known to do
 // so: a status that is stored before the watch shows what it was written over does not show by whom (KR-13-20). It returns what the watch
 // shows, which still is behind where that takes too long.
-func (s *Settler) caughtUp(req *admission.Request, ref parent.Ref, o *cluster.Object) *cluster.Object {
+func (s *Settler) caughtUp(req *admission.Request, ref parent.Ref, o *states.Object) *states.Object {
 	id, from := req.User.ID(), revision(req.OldObject.GetResourceVersion())
 	lags := func() bool { return revision(o.State.ResourceVersion) < from }
 	if !lags() || s.memory.WritesStatus(ref, id) || subject.ControllersOf(o.State.Annotations).Has(id) {
@@ -84,7 +85,7 @@ func (s *Settler) Voted(ref parent.Ref) {
 	}
 	go func() { // finding the kind may take longer than the request can wait
 		defer func() { <-s.reading }()
-		defer cluster.Recover(name, nil)
+		defer informer.Recover(name, nil)
 		if err := s.cluster.States.Watch(ref.GroupVersionKind); err != nil {
 			s.log.Error(err, "cannot watch a kind with votes: their annotations stay", "kind", ref.GroupVersionKind.String())
 		}
@@ -93,13 +94,13 @@ func (s *Settler) Voted(ref parent.Ref) {
 
 // unwatched object of a kind whose watch begins with this review, read live; nil where that takes too long. What is stored later than
 // that shows that a write was stored, whatever the first list of the watch shows.
-func (s *Settler) unwatched(ref parent.Ref) *cluster.Object {
+func (s *Settler) unwatched(ref parent.Ref) *states.Object {
 	select {
 	case s.reading <- struct{}{}:
 	default:
 		return nil
 	}
-	read := make(chan *cluster.Object, 1)
+	read := make(chan *states.Object, 1)
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {
@@ -123,7 +124,7 @@ func (s *Settler) unwatched(ref parent.Ref) *cluster.Object {
 }
 
 // seen object in the watch of any version of its kind; nil where none has it.
-func (s *Settler) seen(ref parent.Ref) *cluster.Object {
+func (s *Settler) seen(ref parent.Ref) *states.Object {
 	if o := s.states.Cached(ref); o != nil {
 		return o
 	}

@@ -11,17 +11,17 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // lagging states: the watch shows a widget at version 6 until shown, and at 7 from then on; stored is version 8, with the status that was written.
 type lagging struct {
-	states
+	objects
 	shown time.Time
 	known string
 }
 
-func (l lagging) Cached(parent.Ref) *cluster.Object {
+func (l lagging) Cached(parent.Ref) *states.Object {
 	o := versionOf("7", "a")
 	if time.Now().Before(l.shown) {
 		o = versionOf("6", "x")
@@ -29,12 +29,12 @@ func (l lagging) Cached(parent.Ref) *cluster.Object {
 	if l.known != "" {
 		o.SetAnnotations(subject.Controllers{}.With(subject.User{Name: l.known}.ID()).Missing(nil))
 	}
-	return &cluster.Object{State: parent.Sum(o, parent.RoleNone)}
+	return &states.Object{State: parent.Sum(o, parent.RoleNone)}
 }
 
-func (l lagging) Get(context.Context, parent.Ref, bool) (*cluster.Object, error) {
+func (l lagging) Get(context.Context, parent.Ref, bool) (*states.Object, error) {
 	o := versionOf("8", "b")
-	return &cluster.Object{State: parent.Sum(o, parent.RoleNone), StatusDigest: cluster.StatusDigest(o.Object)}, nil
+	return &states.Object{State: parent.Sum(o, parent.RoleNone), StatusDigest: states.StatusDigest(o.Object)}, nil
 }
 
 // TestStatusReviewedBehind: where the watch is behind, the review of a status waits for it, so that its writer is known from the moment it is
@@ -59,7 +59,7 @@ func TestStatusReviewedBehind(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, _ := idleSettler(t)
 				began := time.Now()
-				w.states = lagging{states: w.states, shown: began.Add(tc.after), known: tc.known}
+				w.states = lagging{objects: w.states, shown: began.Add(tc.after), known: tc.known}
 				for tc.busy && len(w.behind) < cap(w.behind) {
 					w.behind <- struct{}{}
 				}

@@ -22,6 +22,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 const (
@@ -47,12 +49,12 @@ const (
 	lagInterval = 10 * time.Millisecond
 )
 
-// states are the watched objects. cluster.States implements it.
-type states interface {
-	Cached(ref parent.Ref) *cluster.Object
-	Get(ctx context.Context, ref parent.Ref, live bool) (*cluster.Object, error)
-	Look(ctx context.Context, ref parent.Ref) (*cluster.Object, error)
-	Apply(ctx context.Context, ref parent.Ref, p cluster.Patch) error
+// objects that are watched. states.States implements it.
+type objects interface {
+	Cached(ref parent.Ref) *states.Object
+	Get(ctx context.Context, ref parent.Ref, live bool) (*states.Object, error)
+	Look(ctx context.Context, ref parent.Ref) (*states.Object, error)
+	Apply(ctx context.Context, ref parent.Ref, p states.Patch) error
 }
 
 // Settler writes to parents what they lack (KR-03-06). Every replica computes the latches in Memory; the
@@ -64,7 +66,7 @@ type states interface {
 // them may lead to one replica. What the leader has not written for a while, the others write.
 type Settler struct {
 	cluster *cluster.Cluster
-	states  states
+	states  objects
 	memory  *Memory
 	log     logr.Logger
 	grace   time.Duration
@@ -112,12 +114,12 @@ func New(c *cluster.Cluster, m *Memory, grace time.Duration, log logr.Logger) (*
 	}
 	c.States.DigestStatuses(m.AwaitsStatus)
 	c.States.OnChange(s.changed)
-	c.States.OnUnwatch(func(o *cluster.Object) { m.Forget(o.State.UID) })
+	c.States.OnUnwatch(func(o *states.Object) { m.Forget(o.State.UID) })
 	return s, nil
 }
 
 // changed objects are reconciled, and their parents, which settle by them.
-func (s *Settler) changed(old, new *cluster.Object) {
+func (s *Settler) changed(old, new *states.Object) {
 	if new == nil {
 		s.memory.Forget(old.State.UID)
 		return
@@ -152,7 +154,7 @@ func (s *Settler) NoteParent(p *parent.State) {
 func (s *Settler) Lead() {
 	s.leader.Store(true)
 	for _, gvk := range s.cluster.States.Kinds() {
-		cluster.Each(name, s.cluster.States.List(gvk), func(o *cluster.Object) { s.changed(nil, o) })
+		informer.Each(name, s.cluster.States.List(gvk), func(o *states.Object) { s.changed(nil, o) })
 	}
 }
 
@@ -301,7 +303,7 @@ func (s *Settler) write(ctx context.Context, p *parent.State, edits map[string]*
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	err := s.states.Apply(ctx, p.Ref, cluster.Patch{Manager: v1alpha1.ManagerWebhook, ResourceVersion: p.ResourceVersion, Annotations: edits})
+	err := s.states.Apply(ctx, p.Ref, states.Patch{Manager: v1alpha1.ManagerWebhook, ResourceVersion: p.ResourceVersion, Annotations: edits})
 	if kerrors.IsNotFound(err) {
 		return nil
 	}

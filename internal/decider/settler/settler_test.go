@@ -21,6 +21,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/await"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // idleSettler of a cluster of which nothing is read.
@@ -37,24 +38,24 @@ func idleSettler(t *testing.T) (*Settler, *time.Time) {
 
 // poisoned states panic for one object and count the writes to the others.
 type poisoned struct {
-	states
+	objects
 	poison  string
 	applied chan string
 }
 
 // Cached is a settled widget of that name.
-func (p poisoned) Cached(ref parent.Ref) *cluster.Object {
+func (p poisoned) Cached(ref parent.Ref) *states.Object {
 	if ref.Name == p.poison {
 		panic("poison")
 	}
 	o := settledWidget(2, nil)
 	o.SetName(ref.Name)
 	o.SetUID(ref.UID)
-	return &cluster.Object{State: parent.Sum(o, parent.RoleNone)}
+	return &states.Object{State: parent.Sum(o, parent.RoleNone)}
 }
 
 // Apply counts.
-func (p poisoned) Apply(_ context.Context, ref parent.Ref, _ cluster.Patch) error {
+func (p poisoned) Apply(_ context.Context, ref parent.Ref, _ states.Patch) error {
 	p.applied <- ref.Name
 	return nil
 }
@@ -66,7 +67,7 @@ func TestTraceOnly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, _ := idleSettler(t)
 			w.leader.Store(true)
-			p := poisoned{states: w.states, applied: make(chan string, 1)}
+			p := poisoned{objects: w.states, applied: make(chan string, 1)}
 			w.states, w.traceOnly = p, func(*parent.State) bool { return traced }
 			_, err := w.Reconcile(t.Context(), parent.Ref{GroupVersionKind: widget, Name: "good", UID: "good"})
 			require.NoError(t, err)
@@ -81,7 +82,7 @@ func TestSettlerRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := idleSettler(t)
 		w.leader.Store(true)
-		p := poisoned{states: w.states, poison: "bad", applied: make(chan string, 100)}
+		p := poisoned{objects: w.states, poison: "bad", applied: make(chan string, 100)}
 		w.states = p
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -258,10 +259,10 @@ func TestSettlerFollows(t *testing.T) {
 // follows before the writer has observed it (KR-03-01).
 func TestSettlerSeesEachObserved(t *testing.T) {
 	w, _ := idleSettler(t)
-	with := func(observed int64) *cluster.Object {
+	with := func(observed int64) *states.Object {
 		o := widgetObject(4)
 		o.Object["status"] = map[string]any{"observedGeneration": observed}
-		return &cluster.Object{State: parent.Sum(o, parent.RoleNone)}
+		return &states.Object{State: parent.Sum(o, parent.RoleNone)}
 	}
 	for _, observed := range []int64{3, 4, 2} {
 		w.changed(nil, with(observed))

@@ -10,7 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 const (
@@ -79,9 +79,9 @@ func (m *Memory) StatusReviewed(req *admission.Request, stored *parent.State) (l
 	if uid == "" || from == "" || req.Object.GetUID() != uid || stored != nil && stored.UID != uid {
 		return false
 	}
-	w := statusReview{user: req.User.ID(), from: from, digest: cluster.StatusDigest(req.Object.Object), at: m.now(),
+	w := statusReview{user: req.User.ID(), from: from, digest: states.StatusDigest(req.Object.Object), at: m.now(),
 		current: stored != nil && stored.ResourceVersion == from}
-	w.unchanged = w.digest == cluster.StatusDigest(req.OldObject.Object)
+	w.unchanged = w.digest == states.StatusDigest(req.OldObject.Object)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if w.unchanged && w.current {

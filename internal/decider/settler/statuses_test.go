@@ -13,7 +13,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 // versionOf an object with UID u and a status; "" for none.
@@ -31,7 +31,7 @@ func stateOf(o *unstructured.Unstructured) *parent.State { return parent.Sum(o, 
 
 // see an object in a watch, or read it live where from is "".
 func (m *Memory) see(from string, o *unstructured.Unstructured) bool {
-	return m.StatusStored(from, stateOf(o), cluster.StatusDigest(o.Object))
+	return m.StatusStored(from, stateOf(o), states.StatusDigest(o.Object))
 }
 
 // TestStatusReviews: the writer of a status is who wrote what is stored (KR-13-20).
