@@ -114,17 +114,8 @@ func eventOf(o *states.Object, d gating.Decision, deadline time.Duration) event 
 		return normal(reasonGateRemoved, "The author's managementPolicies are restored: external changes are not gated any more.")
 	case d.Gate.Reason == v1alpha1.GateReasonRefused:
 		return normal(reasonGateAdjusted, "The provider's runtime does not support the last set of managementPolicies; it is %v now.", d.Policies)
-	case d.Action == gating.ActionClose && d.Gate.Reason == v1alpha1.GateReasonExpired && o.External.Inert:
-		return warning(reasonGateClosed, "The gate is closed (%s): the provider makes no change, although the external resource differs. "+
-			"Its approval is used up.", d.Gate.Reason)
-	case d.Action == gating.ActionClose && d.Gate.Reason == v1alpha1.GateReasonExpired:
-		return warning(reasonGateClosed, "The gate is closed (%s): the provider did not confirm the change in time and may only observe the external resource. "+
-			"Its approval is used up.", d.Gate.Reason)
-	case d.Action == gating.ActionClose && d.Gate.Reason == v1alpha1.GateReasonFrozen:
-		return normal(reasonGateClosed, "The gate is closed (%s): the provider may only observe the external resource while a freeze is in force. "+
-			"Accepted changes are carried out when it ends.", d.Gate.Reason)
 	case d.Action == gating.ActionClose:
-		return normal(reasonGateClosed, "The gate is closed (%s): the provider may only observe the external resource.", d.Gate.Reason)
+		return closed(o, d)
 	case d.Gate.Reason == v1alpha1.GateReasonChanged && mask.ParseGate(o.Annotations).State == v1alpha1.GateClosed:
 		e, _ := eventOfAdmitted(d.Gate, deadline)
 		return e
@@ -132,6 +123,23 @@ func eventOf(o *states.Object, d gating.Decision, deadline time.Duration) event 
 		return normal(reasonGateNarrowed, "The gate is open only for %v now (%s).", d.Gate.Verbs, d.Gate.Reason)
 	}
 	return opened(d, deadline)
+}
+
+// closed is the event of a closing.
+func closed(o *states.Object, d gating.Decision) event {
+	const text = "The gate is closed (%s): "
+	switch {
+	case d.Gate.Reason == v1alpha1.GateReasonExpired && o.External.Inert:
+		return warning(reasonGateClosed, text+"the provider makes no change, although the external resource differs. "+
+			"Its approval is used up.", d.Gate.Reason)
+	case d.Gate.Reason == v1alpha1.GateReasonExpired:
+		return warning(reasonGateClosed, text+"the provider did not confirm the change in time and may only observe the external resource. "+
+			"Its approval is used up.", d.Gate.Reason)
+	case d.Gate.Reason == v1alpha1.GateReasonFrozen:
+		return normal(reasonGateClosed, text+"the provider may only observe the external resource while a freeze is in force. "+
+			"Accepted changes are carried out when it ends.", d.Gate.Reason)
+	}
+	return normal(reasonGateClosed, text+"the provider may only observe the external resource.", d.Gate.Reason)
 }
 
 // opened is the event of an opening by approval.

@@ -68,22 +68,34 @@ func (c *Controller) changed(old, new *states.Object) {
 	if new == nil {
 		c.reporter.forget(old.State.Ref)
 	}
+	decideAgain(c.scope, old, new)
+}
+
+// decideAgain about the managed resources that a change of an object concerns.
+func decideAgain(s *scope, old, new *states.Object) {
 	switch {
-	case new == nil && c.scope.managed(old.State.Ref):
-		if old.Parent.Name != "" {
-			c.scope.enqueue(old.Parent)
-		}
 	case new == nil:
-	case c.scope.managed(new.State.Ref), systems.For(new.GroupVersionKind) != nil:
-		c.scope.enqueue(new.State.Ref)
+		if s.managed(old.State.Ref) && old.Parent.Name != "" {
+			s.enqueue(old.Parent)
+		}
+	case s.managed(new.State.Ref), systems.For(new.GroupVersionKind) != nil:
+		s.enqueue(new.State.Ref)
 		if old != nil && old.Parent.UID != new.Parent.UID && new.Parent.Name != "" { // what is decided on its new parent is about it from now on
-			c.scope.enqueue(new.Parent)
+			s.enqueue(new.Parent)
 		}
-	case old == nil || !sameDecisions(old, new) || len(old.Children) != len(new.Children):
-		c.scope.enqueue(new.State.Ref)
-		if old != nil && len(new.Children) == 0 && hasDecisions(old) && !hasDecisions(new) {
-			c.scope.recheck(func(mr *states.Object) bool { return mr.Parent.UID == new.State.UID })
-		}
+	default:
+		decideBelow(s, old, new)
+	}
+}
+
+// decideBelow a parent whose decisions or children have changed.
+func decideBelow(s *scope, old, new *states.Object) {
+	if old != nil && sameDecisions(old, new) && len(old.Children) == len(new.Children) {
+		return
+	}
+	s.enqueue(new.State.Ref)
+	if old != nil && len(new.Children) == 0 && hasDecisions(old) && !hasDecisions(new) {
+		s.recheck(func(mr *states.Object) bool { return mr.Parent.UID == new.State.UID })
 	}
 }
 
