@@ -19,7 +19,6 @@ import (
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/cluster/policies"
-	"github.com/kausality-io/function-kausality/internal/cluster/scope"
 	"github.com/kausality-io/function-kausality/internal/manifests"
 	"github.com/kausality-io/function-kausality/internal/telemetry"
 )
@@ -62,77 +61,9 @@ const (
 // Reconcile everything there is. It is called when anything changed.
 func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	ctx, span := telemetry.Span(ctx, "policies")
-	result, err := c.reconcile(ctx)
+	result, err := c.pass(ctx)
 	telemetry.End(span, err)
 	return result, err
-}
-
-// reconcile the webhook configurations, the ValidatingAdmissionPolicies, the roles and
-// the certificates with the policies, and report on the policies. Each run computes
-// all of it again from what is stored, so that it may be interrupted anywhere; the
-// order of writes is what matters: access before the configuration that needs it, and
-// the CA bundle before the certificate that it is for.
-func (c *Controller) reconcile(ctx context.Context) (reconcile.Result, error) {
-	there, err := c.installed(ctx)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	if !there {
-		return reconcile.Result{RequeueAfter: retryWithout}, nil
-	}
-	list := &v1alpha1.KausalityList{}
-	if err := c.Cached.List(ctx, list); err != nil {
-		return reconcile.Result{}, fmt.Errorf("cannot list policies: %w", err)
-	}
-	set, faults := c.understand(list)
-	rotation, err := c.rotate(ctx)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	live, err := c.live(ctx)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	scopes, removing := set.Scopes(), live != nil && scope.Removing(live)
-	if removing {
-		c.Log.Info("Kausality is being removed: no request is refused any more", "annotation", scope.AnnotationKeyRemoval)
-		scopes = lenient(scopes)
-	}
-	retained, err := c.retained(ctx, live, scopes)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	if err := c.remember(ctx); err != nil {
-		return reconcile.Result{}, err
-	}
-	guarded, failed := c.write(ctx, scopes, retained, rotation.bundle, removing)
-	if failed == nil && rotation.bundle != nil {
-		failed = rotation.finish(ctx) // only now: the bundle goes before what it is for
-	}
-	out := outcome{failed: failed, configured: rotation.bundle != nil, removing: removing, retained: retained, guarded: guarded, answering: c.pulse.state()}
-	if err := c.report(ctx, list, set, faults, out); err != nil && failed == nil {
-		failed = err
-	}
-	if failed == nil && rotation.bundle != nil {
-		failed = c.protect(ctx, len(scopes)+len(retained) > 0)
-	}
-	if failed == nil && !removing { // last: nothing else depends on it
-		failed = c.traceAuthors(ctx, list)
-	}
-	return reconcile.Result{RequeueAfter: c.again(rotation.again, retained)}, failed
-}
-
-// again is after how long there is something to do, at the latest: with the certificates, to count masked objects, and to
-// release what is retained.
-func (c *Controller) again(again time.Duration, retained []string) time.Duration {
-	if len(c.maskedKinds) > 0 {
-		again = min(again, c.recountAfter())
-	}
-	if len(retained) > 0 {
-		c.Log.Info("resources are no longer guarded; access to them stays until nothing of them is masked", "resources", retained)
-		again = min(again, retryRetained)
-	}
-	return again
 }
 
 // installed reports whether there is something to be controller of: the CRD of

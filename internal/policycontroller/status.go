@@ -64,15 +64,13 @@ type outcome struct {
 	removing bool
 	// guarded is what was made of the policies; nil for nothing.
 	guarded *manifests.Guarded
-	// answering: whether the webhook runs.
-	answering answering
 	// retained resources, as in Controller.retained.
 	retained []string
 }
 
-// report the outcome in the status of each policy. faults have the errors of the
-// invalid ones, by name.
-func (c *Controller) report(ctx context.Context, list *v1alpha1.KausalityList, set settings.Set, faults map[string]error, out outcome) error {
+// report the outcome in the status of each policy.
+func report(ctx context.Context, c *Controller, p *pass) error {
+	set := p.set
 	offered, err := c.offered()
 	if err != nil {
 		return err
@@ -81,15 +79,15 @@ func (c *Controller) report(ctx context.Context, list *v1alpha1.KausalityList, s
 	if err != nil {
 		return err
 	}
-	c.countMasked(ctx, offered, set.Scopes(), out.retained)
+	c.countMasked(ctx, offered, set.Scopes(), p.retained)
 	policyGauge.Reset()
-	for i := range list.Items {
-		k := &list.Items[i]
+	for i := range p.policies.Items {
+		k := &p.policies.Items[i]
 		next := k.DeepCopy()
 		count(next, set, offered)
 		next.Status.MaskedCRDs = c.maskedCRDs(k.Name, set)
-		outage(next, set, out)
-		c.conditions(next, faults[k.Name], out)
+		outage(next, set, p.outcome)
+		c.conditions(next, p.faults[k.Name], p.outcome)
 		graphs, is := graphsOf(k.Name, set, kinds)
 		if !is || graphs.Status == metav1.ConditionTrue {
 			if failed, some := notDerived(k.Name, set, c.deriver.Failed()); some {
@@ -154,8 +152,9 @@ func (c *Controller) conditions(k *v1alpha1.Kausality, fault error, out outcome)
 		meta.SetStatusCondition(&k.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message,
 			ObservedGeneration: k.Generation})
 	}
-	meta.SetStatusCondition(&k.Status.Conditions, metav1.Condition{Type: v1alpha1.KausalityAnswering, Status: out.answering.status,
-		Reason: out.answering.reason, Message: out.answering.message, ObservedGeneration: k.Generation})
+	webhook := c.pulse.state()
+	meta.SetStatusCondition(&k.Status.Conditions, metav1.Condition{Type: v1alpha1.KausalityAnswering, Status: webhook.status,
+		Reason: webhook.reason, Message: webhook.message, ObservedGeneration: k.Generation})
 	const ready, configured = v1alpha1.KausalityReady, v1alpha1.KausalityWebhookConfigured
 	switch {
 	case fault != nil:
