@@ -45,7 +45,7 @@ func TestAdvertisedValues(t *testing.T) {
 			"snooze": "x/y --off", "snooze --selector": "x --off", "snooze --for": "x/y", "snooze --until": "x/y",
 			"withdraw": "x/y", "withdraw --selector": "x",
 			"trace": "x/y", "ungate": "--all", "unfreeze": "x/y", "unfreeze --selector": "x",
-			"rollout start": "x --cause=a", "rollout status": "x",
+			"rollout start": "x --cause=a", "rollout status": "x", "rollout approve": "x", "rollout resume": "x", "rollout stop": "x",
 		},
 		FreeText: []string{
 			"approver", "at", "break-glass", "cause", "crossplane", "digest", "events", "external", "functions", "graph", "history-service",

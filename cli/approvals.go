@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 // approvalsCommand lists approvals that are not used up.
 type approvalsCommand struct {
 	*session
+	arguments
 	format   format
 	all      bool
 	outdated bool
@@ -28,7 +30,7 @@ func newApprovalsCommand(s *session) *cobra.Command {
 			"the deletion of a composite or claim is ignored, because its id does not cover the managed resources below. The command that approves it again is shown.",
 		Example: `  kubectl kausality approvals
   kubectl kausality approvals -A --outdated`,
-		RunE: c.run,
+		RunE: runs(c),
 	}
 	c.format.add(cmd, formatJSON, formatYAML)
 	cmd.Flags().BoolVarP(&c.all, "all-namespaces", "A", false, "Include all namespaces and cluster-scoped objects.")
@@ -36,16 +38,16 @@ func newApprovalsCommand(s *session) *cobra.Command {
 	return cmd
 }
 
-func (c *approvalsCommand) run(cmd *cobra.Command, _ []string) error {
+func (c *approvalsCommand) run(ctx context.Context) error {
 	ns, err := c.namespaceOf(c.all)
 	if err != nil {
 		return err
 	}
-	i, err := c.inspector(cmd.Context())
+	i, err := c.inspector(ctx)
 	if err != nil {
 		return err
 	}
-	found, unread, err := approvals.List(cmd.Context(), i.Direct, ns)
+	found, unread, err := approvals.List(ctx, i.Direct, ns)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,7 @@ import (
 // approveCommand approves differences that were reported, or changes in advance.
 type approveCommand struct {
 	*session
+	arguments
 	writeOptions
 	waitOptions
 	changeOptions
@@ -69,7 +71,7 @@ func newApproveCommand(s *session) *cobra.Command {
   # Allow the external resource to be deleted
   kubectl kausality approve database/orders-da6cb79af0ff --any --external Delete`,
 		ValidArgsFunction: completer{s}.ids,
-		RunE:              c.run,
+		RunE:              runs(c),
 	}
 	c.writeOptions.add(cmd)
 	c.changeOptions.add(cmd, "All pending changes of the namespace but those of external resources.")
@@ -101,23 +103,34 @@ func externalVerbs() (out []v1alpha1.Verb) {
 	return out
 }
 
-// check the flags, and those that exclude each other, before the cluster is read.
-func (c *approveCommand) check() error {
+// validate the flags, and those that exclude each other.
+func (c *approveCommand) validate() error {
 	if err := errors.Join(c.checkSelection(), c.voteOptions.check(c)); err != nil {
 		return err
 	}
 	switch {
 	case len(c.reason) > v1alpha1.MaxCauseName:
 		return usageError{fmt.Errorf("--reason must have at most %d bytes", v1alpha1.MaxCauseName)}
-	case c.cause != "" && (c.any || c.digest != ""):
+	case c.any || c.digest != "":
+		return validateInAdvance(c)
+	case len(c.external) > 0:
+		return usageError{errors.New("--external needs --any or --digest")}
+	}
+	return nil
+}
+
+// validateInAdvance validates the flags of an approval of what is not reported yet.
+func validateInAdvance(c *approveCommand) error {
+	switch {
+	case c.cause != "":
 		return usageError{errors.New("--cause selects differences that are reported; it does not go with --any or --digest")}
 	case c.digest != "" && !change.IsID(c.digest):
 		return usageError{fmt.Errorf("--digest must be the id of a difference, 16 hexadecimal digits, not %q", c.digest)}
 	case c.digest != "" && c.any:
 		return usageError{errors.New("--digest and --any exclude each other; give one")}
-	case len(c.external) > 0 && !c.any && c.digest == "":
-		return usageError{errors.New("--external needs --any or --digest")}
-	case c.wait && (c.any || c.digest != ""):
+	case c.all || slices.ContainsFunc(c.args, change.IsID):
+		return usageError{errors.New("--any and --digest need objects, named as TYPE/NAME or with --selector")}
+	case c.wait:
 		return usageError{errors.New("--wait needs differences that are reported; it does not go with --any or --digest")}
 	}
 	return nil
@@ -125,14 +138,11 @@ func (c *approveCommand) check() error {
 
 // run approves what is selected and waits for it with --wait. A dry run approves
 // nothing that could be waited for.
-func (c *approveCommand) run(cmd *cobra.Command, args []string) error {
-	if err := c.check(); err != nil {
-		return err
-	}
+func (c *approveCommand) run(ctx context.Context) error {
 	if c.any || c.digest != "" {
-		return c.inAdvance(cmd, args)
+		return c.inAdvance(ctx)
 	}
-	list, group, err := c.differences(cmd, args)
+	list, group, err := c.differences(ctx)
 	if err != nil {
 		return err
 	}
@@ -140,23 +150,23 @@ func (c *approveCommand) run(cmd *cobra.Command, args []string) error {
 	if group {
 		d.selection = asGroup
 	}
-	i, err := c.inspector(cmd.Context())
+	i, err := c.inspector(ctx)
 	if err != nil {
 		return err
 	}
 	for n := range list {
 		w := c.drift(i, &list[n])
 		if c.withdraw && w.err == nil {
-			d.list = append(d.list, c.withdrawn(cmd.Context(), i, w)...)
+			d.list = append(d.list, c.withdrawn(ctx, i, w)...)
 			continue
 		}
 		d.list = append(d.list, w)
 	}
-	done, err := writer{c.session, &c.writeOptions}.decided(cmd.Context(), d)
+	done, err := writer{c.session, &c.writeOptions}.decided(ctx, d)
 	if err != nil || !c.wait || c.dryRun != dryNone {
 		return err
 	}
-	return c.awaitAll(cmd, done)
+	return c.awaitAll(ctx, done)
 }
 
 // drift is approved on the parent that it names.

@@ -5,12 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
-	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/annotate"
 	"github.com/kausality-io/function-kausality/cli/inspect"
@@ -23,18 +19,15 @@ var lasts = map[v1alpha1.ApprovalMode]string{
 
 // inAdvance approves changes that are not reported yet, on the parent of each
 // object, or on the object itself where it has none.
-func (c *approveCommand) inAdvance(cmd *cobra.Command, args []string) error {
-	if c.all || slices.ContainsFunc(args, change.IsID) {
-		return usageError{errors.New("--any and --digest need objects, named as TYPE/NAME or with --selector")}
-	}
-	targets, err := c.selected(cmd, args, &c.selectOptions)
+func (c *approveCommand) inAdvance(ctx context.Context) error {
+	targets, err := c.selected(c.cmd, c.args, &c.selectOptions)
 	if err != nil {
 		return err
 	}
 	if c.digest != "" && len(targets) != 1 {
 		return usageError{errors.New("--digest is the id of one difference; name one object")}
 	}
-	i, err := c.inspector(cmd.Context())
+	i, err := c.inspector(ctx)
 	if err != nil {
 		return err
 	}
@@ -43,9 +36,9 @@ func (c *approveCommand) inAdvance(cmd *cobra.Command, args []string) error {
 		d.question = "Allow the gates of %s to open for " + listVerbs(c.external) + " (" + string(c.mode) + ")?"
 	}
 	for _, t := range targets {
-		d.list = append(d.list, c.advance(cmd.Context(), i, t))
+		d.list = append(d.list, c.advance(ctx, i, t))
 	}
-	return writer{c.session, &c.writeOptions}.decide(cmd.Context(), d)
+	return writer{c.session, &c.writeOptions}.decide(ctx, d)
 }
 
 // advance is the approval in advance of one object.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/spf13/cobra"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
@@ -19,7 +18,7 @@ import (
 // awaitAll waits, one after the other, until each Drift is resolved or, of the
 // deletion of an external resource, until a DELETE would be allowed: approving
 // it deletes nothing.
-func (c *approveCommand) awaitAll(cmd *cobra.Command, list []annotationWrite) error {
+func (c *approveCommand) awaitAll(ctx context.Context, list []annotationWrite) error {
 	client, err := c.client()
 	if err != nil {
 		return err
@@ -27,7 +26,7 @@ func (c *approveCommand) awaitAll(cmd *cobra.Command, list []annotationWrite) er
 	for n := range list {
 		d := list[n].drift
 		how := ""
-		err := c.until(cmd.Context(), func(ctx context.Context) (waiting string, err error) {
+		err := c.until(ctx, func(ctx context.Context) (waiting string, err error) {
 			if d.Spec.Relation == v1alpha1.RelationExternal && d.Spec.Operation == string(admission.Delete) {
 				how, waiting, err = c.deletable(ctx, d)
 				return waiting, err

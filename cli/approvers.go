@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 // approversCommand lists who may approve.
 type approversCommand struct {
 	*session
+	arguments
 	format   format
 	lost     bool
 	exitCode bool
@@ -29,7 +31,7 @@ func newApproversCommand(s *session) *cobra.Command {
 			"Run it before you change --approver-rbac.",
 		Example: `  kubectl kausality approvers --lost
   kubectl kausality approvers -o wide`,
-		RunE: c.run,
+		RunE: runs(c),
 	}
 	c.format.add(cmd, formatWide, formatJSON, formatYAML)
 	cmd.Flags().BoolVar(&c.lost, "lost", false, "Show only subjects that lose the right with --approver-rbac=true.")
@@ -37,12 +39,12 @@ func newApproversCommand(s *session) *cobra.Command {
 	return cmd
 }
 
-func (c *approversCommand) run(cmd *cobra.Command, _ []string) error {
-	i, err := c.inspector(cmd.Context())
+func (c *approversCommand) run(ctx context.Context) error {
+	i, err := c.inspector(ctx)
 	if err != nil {
 		return err
 	}
-	found, err := approvals.Approvers(cmd.Context(), i.Direct)
+	found, err := approvals.Approvers(ctx, i.Direct)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 // coverageCommand lists what is not protected.
 type coverageCommand struct {
 	*session
+	arguments
 	format   format
 	all      bool
 	exitCode bool
@@ -32,7 +34,7 @@ func newCoverageCommand(s *session) *cobra.Command {
 			"Exits with 5 where you may not read what protection depends on.",
 		Example: `  kubectl kausality coverage
   kubectl kausality coverage -A -o wide`,
-		RunE: c.run,
+		RunE: runs(c),
 	}
 	c.format.add(cmd, formatWide, formatJSON, formatYAML)
 	cmd.Flags().BoolVarP(&c.all, "all-namespaces", "A", false, "Include all namespaces and cluster-scoped objects.")
@@ -42,16 +44,16 @@ func newCoverageCommand(s *session) *cobra.Command {
 
 // run lists the gaps of one namespace, or of all; errFound with --exit-code where
 // there are any.
-func (c *coverageCommand) run(cmd *cobra.Command, _ []string) error {
+func (c *coverageCommand) run(ctx context.Context) error {
 	ns, err := c.namespaceOf(c.all)
 	if err != nil {
 		return err
 	}
-	i, err := c.inspector(cmd.Context())
+	i, err := c.inspector(ctx)
 	if err != nil {
 		return err
 	}
-	found, err := i.Coverage(cmd.Context(), ns)
+	found, err := i.Coverage(ctx, ns)
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ var (
 // emergencyCommand lists what leaving mode enforce releases, and the commands for it (KR-12-15).
 type emergencyCommand struct {
 	*session
+	arguments
 	format format
 }
 
@@ -71,14 +72,14 @@ func newEmergencyCommand(s *session) *cobra.Command {
 			"the commands, beginning with the one that refuses nothing and keeps gates closed. It reads all namespaces, and changes nothing.",
 		Example: `  kubectl kausality emergency
   kubectl kausality emergency -o json`,
-		RunE: c.run,
+		RunE: runs(c),
 	}
 	c.format.add(cmd, formatJSON, formatYAML)
 	return cmd
 }
 
-func (c *emergencyCommand) run(cmd *cobra.Command, _ []string) error {
-	list, _, err := driftFinder{c.session}.open(cmd, nil, &driftFilter{everywhere: true})
+func (c *emergencyCommand) run(ctx context.Context) error {
+	list, _, err := driftFinder{c.session}.open(c.cmd, nil, &driftFilter{everywhere: true})
 	if err != nil {
 		return err
 	}
@@ -88,10 +89,10 @@ func (c *emergencyCommand) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	if err := each(cmd.Context(), client, policyResource, e.policy); err != nil {
+	if err := each(ctx, client, policyResource, e.policy); err != nil {
 		return err
 	}
-	if err := each(cmd.Context(), client, compositionResource, e.composition); err != nil {
+	if err := each(ctx, client, compositionResource, e.composition); err != nil {
 		return err
 	}
 	if done, err := c.format.structured(c.Out, e); done {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,8 +17,11 @@ import (
 // explainCommand explains what would happen to a change of an object.
 type explainCommand struct {
 	*session
-	format   format
-	patch    string
+	arguments
+	format format
+	patch  string
+	// edit is the content of the patch; nil for none.
+	edit     []byte
 	exitCode bool
 }
 
@@ -36,7 +40,7 @@ func newExplainCommand(s *session) *cobra.Command {
   # And if its controller set the size to 50?
   kubectl kausality explain database/orders-da6cb79af0ff --patch '{"spec":{"forProvider":{"size":50}}}'`,
 		ValidArgsFunction: completer{s}.object,
-		RunE:              c.run,
+		RunE:              runs(c),
 	}
 	c.format.add(cmd, formatJSON, formatYAML)
 	cmd.Flags().StringVar(&c.patch, "patch", "", "The change to explain, as a merge patch in JSON or YAML; - reads it from standard input, @FILE from a file.")
@@ -44,28 +48,32 @@ func newExplainCommand(s *session) *cobra.Command {
 	return cmd
 }
 
-// run explains one object. The patch is checked first: it may come from standard
-// input.
-func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
-	patch, err := readPatch(c.In, c.patch)
-	if err != nil {
+// complete the patch, which may be in a file.
+func (c *explainCommand) complete(cmd *cobra.Command, args []string) (err error) {
+	if c.edit, err = readPatch(c.In, c.patch); err != nil {
 		return err
 	}
-	t, err := c.object(cmd, args)
+	return c.arguments.complete(cmd, args)
+}
+
+// run explains one object. The patch is checked first: it may come from standard
+// input.
+func (c *explainCommand) run(ctx context.Context) error {
+	t, err := c.object(c.cmd, c.args)
 	if err != nil {
 		return err
 	}
 	var patched *unstructured.Unstructured
-	if patch != nil {
-		if patched, err = patchedBy(t.Unstructured, patch); err != nil {
+	if c.edit != nil {
+		if patched, err = patchedBy(t.Unstructured, c.edit); err != nil {
 			return err
 		}
 	}
-	i, err := c.inspector(cmd.Context())
+	i, err := c.inspector(ctx)
 	if err != nil {
 		return err
 	}
-	e, err := i.Explain(cmd.Context(), t.Unstructured, patched)
+	e, err := i.Explain(ctx, t.Unstructured, patched)
 	if err != nil {
 		return err
 	}

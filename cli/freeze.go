@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -23,12 +22,12 @@ import (
 // freezeCommand freezes parents.
 type freezeCommand struct {
 	*session
+	arguments
 	writeOptions
 	selectOptions
+	endOptions
 	message   string
 	overwrite bool
-	period    time.Duration
-	until     string
 }
 
 // newFreezeCommand is `kubectl kausality freeze`: it writes the annotation freeze.
@@ -44,61 +43,39 @@ func newFreezeCommand(s *session) *cobra.Command {
   # It ends by itself
   kubectl kausality freeze xdatabase/orders --for 2h -m "release"`,
 		ValidArgsFunction: completer{s}.objects,
-		RunE:              c.run,
+		RunE:              runs(c),
 	}
 	c.writeOptions.add(cmd)
 	c.selectOptions.add(cmd, allOfType)
 	cmd.Flags().VarP((*sentences)(&c.message), "message", "m", "Reason, part of each refusal.")
 	cmd.Flags().BoolVar(&c.overwrite, "overwrite", false, "Replace the freeze of another user.")
-	cmd.Flags().Var((*period)(&c.period), "for", "For how long, as in 1d, 2h or 90m; without it, until it is unfrozen.")
-	cmd.Flags().StringVar(&c.until, "until", "", "Until when, as in 2026-01-05T09:30:00Z.")
+	c.endOptions.add(cmd.Flags(), "For how long, as in 1d, 2h or 90m; without it, until it is unfrozen.")
 	return cmd
 }
 
-// expiry of the freeze in whole seconds, UTC; nil where it has none (KR-14-40).
-func (c *freezeCommand) expiry(now time.Time) (*metav1.Time, error) {
-	at := now.Add(c.period)
-	switch {
-	case c.period != 0 && c.until != "":
-		return nil, usageError{errors.New("--for and --until exclude each other; give one")}
-	case c.period == 0 && c.until == "":
-		return nil, nil //nolint:nilnil // It lasts until it is removed.
-	case c.until != "":
-		var err error
-		if at, err = time.Parse(time.RFC3339, c.until); err != nil {
-			return nil, usageError{fmt.Errorf("--until must be a time as in 2026-01-05T09:30:00Z, not %q", c.until)}
-		}
-	}
-	if !at.After(now) {
-		return nil, usageError{fmt.Errorf("the freeze would end immediately: %s is not in the future", at.UTC().Format(time.RFC3339))}
-	}
-	return &metav1.Time{Time: at.UTC().Truncate(time.Second)}, nil
-}
+// validate the end of the freeze (KR-14-40).
+func (c *freezeCommand) validate() error { return c.endOptions.check("freeze", c.view.now()) }
 
 // run freezes what is selected, in the name of the user (KR-02-08).
-func (c *freezeCommand) run(cmd *cobra.Command, args []string) error {
-	expiry, err := c.expiry(c.view.now())
+func (c *freezeCommand) run(ctx context.Context) error {
+	targets, err := c.selected(c.cmd, c.args, &c.selectOptions)
 	if err != nil {
 		return err
 	}
-	targets, err := c.selected(cmd, args, &c.selectOptions)
-	if err != nil {
-		return err
-	}
-	i, err := c.inspector(cmd.Context())
+	i, err := c.inspector(ctx)
 	if err != nil {
 		return err
 	}
 	at := metav1.NewTime(c.view.now().UTC().Truncate(time.Second))
-	f := v1alpha1.Freeze{User: i.User.Name, Message: c.message, At: &at, Expiry: expiry}
+	f := v1alpha1.Freeze{User: i.User.Name, Message: c.message, At: &at, Expiry: c.expires}
 	d := c.selectOptions.decision("Freeze %s?")
 	for _, t := range targets {
 		d.list = append(d.list, annotationWrite{
-			on: t, key: v1alpha1.AnnotationKeyFreeze, edit: annotate.Freeze(f, c.overwrite), err: c.mayHaveChildren(cmd.Context(), i, t),
+			on: t, key: v1alpha1.AnnotationKeyFreeze, edit: annotate.Freeze(f, c.overwrite), err: c.mayHaveChildren(ctx, i, t),
 			next: "All changes below it are refused until: kubectl kausality unfreeze " + t.arg(),
 		})
 	}
-	return writer{c.session, &c.writeOptions}.decide(cmd.Context(), d)
+	return writer{c.session, &c.writeOptions}.decide(ctx, d)
 }
 
 // mayHaveChildren refuses graphs, whose instances are no children of theirs, and managed resources: they have no children in the
@@ -134,6 +111,7 @@ func instancesOf(graph *unstructured.Unstructured) string {
 // unfreezeCommand removes freezes.
 type unfreezeCommand struct {
 	*session
+	arguments
 	writeOptions
 	selectOptions
 	overwrite bool
@@ -152,7 +130,7 @@ func newUnfreezeCommand(s *session) *cobra.Command {
   # Everything that is frozen in the namespace; shows by whom and why, and asks for confirmation
   kubectl kausality unfreeze xdatabases --all`,
 		ValidArgsFunction: completer{s}.objects,
-		RunE:              c.run,
+		RunE:              runs(c),
 	}
 	c.writeOptions.add(cmd)
 	c.selectOptions.add(cmd, allOfType)
@@ -162,12 +140,12 @@ func newUnfreezeCommand(s *session) *cobra.Command {
 
 // run removes freezes, those of other users with --overwrite alone (KR-12-17). They are shown before, except
 // that of a single object that is named; of another user's, the author is shown afterwards.
-func (c *unfreezeCommand) run(cmd *cobra.Command, args []string) error {
-	targets, err := c.selected(cmd, args, &c.selectOptions)
+func (c *unfreezeCommand) run(ctx context.Context) error {
+	targets, err := c.selected(c.cmd, c.args, &c.selectOptions)
 	if err != nil {
 		return err
 	}
-	user, err := c.user(cmd.Context())
+	user, err := c.user(ctx)
 	if err != nil {
 		return err
 	}
@@ -178,7 +156,7 @@ func (c *unfreezeCommand) run(cmd *cobra.Command, args []string) error {
 			next: frozenBy(t.GetAnnotations(), user.Name, c.view.now()) + "Changes requested in the meantime are carried out now.",
 		})
 	}
-	return writer{c.session, &c.writeOptions}.decide(cmd.Context(), d)
+	return writer{c.session, &c.writeOptions}.decide(ctx, d)
 }
 
 // frozenBy is a sentence with author, time and message of a freeze, and a space;

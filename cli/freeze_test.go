@@ -12,20 +12,20 @@ import (
 func TestFreezeExpiry(t *testing.T) {
 	now := time.Date(2026, 1, 5, 9, 30, 0, 0, time.UTC)
 	cases := map[string]struct {
-		c         freezeCommand
+		c         endOptions
 		want, err string
 	}{
 		"None":  {},
-		"For":   {c: freezeCommand{period: 2 * time.Hour}, want: "2026-01-05T11:30:00Z"},
-		"Until": {c: freezeCommand{until: "2026-01-05T12:00:00+01:00"}, want: "2026-01-05T11:00:00Z"},
-		"Both":  {c: freezeCommand{period: time.Hour, until: "2026-01-05T12:00:00Z"}, err: "exclude each other"},
-		"Past":  {c: freezeCommand{until: "2026-01-05T09:30:00Z"}, err: "would end immediately"},
-		"Word":  {c: freezeCommand{until: "monday"}, err: "--until must be a time"},
+		"For":   {c: endOptions{period: 2 * time.Hour}, want: "2026-01-05T11:30:00Z"},
+		"Until": {c: endOptions{until: "2026-01-05T12:00:00+01:00"}, want: "2026-01-05T11:00:00Z"},
+		"Both":  {c: endOptions{period: time.Hour, until: "2026-01-05T12:00:00Z"}, err: "exclude each other"},
+		"Past":  {c: endOptions{until: "2026-01-05T09:30:00Z"}, err: "would end immediately"},
+		"Word":  {c: endOptions{until: "monday"}, err: "--until must be a time"},
 	}
 	for name, tc := range cases {
-		at, err := tc.c.expiry(now)
+		err := tc.c.check("freeze", now)
 		got := ""
-		if at != nil {
+		if at := tc.c.expires; at != nil {
 			got = at.Format(time.RFC3339)
 		}
 		if got != tc.want || (err != nil) != (tc.err != "") || err != nil && !strings.Contains(err.Error(), tc.err) {

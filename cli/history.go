@@ -31,6 +31,7 @@ const (
 // historyCommand shows records of a store.
 type historyCommand struct {
 	*session
+	arguments
 	format format
 	filter query.Filter
 	since  period
@@ -59,7 +60,7 @@ func newHistoryCommand(s *session) *cobra.Command {
   kubectl kausality history --graph 6f1c0a52-0f0b-5b0e-9a35-3f7a2f1f0c11
   kubectl kausality history xdatabase orders --watch`,
 		ValidArgsFunction: completer{s}.object,
-		RunE:              c.run,
+		RunE:              runs(c),
 	}
 	c.format.add(cmd, formatTableName, formatJSON, formatYAML, formatCSV)
 	fl := cmd.Flags()
@@ -82,14 +83,8 @@ func newHistoryCommand(s *session) *cobra.Command {
 const formatTableName = "table"
 
 // run prints the records that the arguments and flags select (KR-16-45).
-func (c *historyCommand) run(cmd *cobra.Command, args []string) error {
-	if c.format.value == formatTableName {
-		c.format.value = formatTable
-	}
-	if err := c.check(args); err != nil {
-		return err
-	}
-	if err := c.about(args); err != nil {
+func (c *historyCommand) run(ctx context.Context) error {
+	if err := c.about(c.args); err != nil {
 		return err
 	}
 	from, err := c.connect(c.session)
@@ -98,7 +93,7 @@ func (c *historyCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	out := newRecordPrinter(c.Out, c.format.value, c.watch)
 	if c.graph != "" {
-		g, err := from.Graph(cmd.Context(), c.graph)
+		g, err := from.Graph(ctx, c.graph)
 		if err != nil {
 			return c.explain(err)
 		}
@@ -108,9 +103,9 @@ func (c *historyCommand) run(cmd *cobra.Command, args []string) error {
 		return errors.Join(out.print(g.Records), out.end())
 	}
 	c.filter.Since = time.Now().Add(-time.Duration(c.since))
-	seen, now, err := c.list(cmd.Context(), from, out)
+	seen, now, err := c.list(ctx, from, out)
 	if err == nil && c.watch {
-		err = c.follow(cmd.Context(), from, out, seen, now)
+		err = c.follow(ctx, from, out, seen, now)
 	}
 	if err != nil {
 		return errors.Join(c.explain(err), out.flush())
@@ -118,12 +113,20 @@ func (c *historyCommand) run(cmd *cobra.Command, args []string) error {
 	return out.end()
 }
 
-// check the flags before anything is read.
-func (c *historyCommand) check(args []string) error {
+// complete the format: a table is that without a name, too.
+func (c *historyCommand) complete(cmd *cobra.Command, args []string) error {
+	if c.format.value == formatTableName {
+		c.format.value = formatTable
+	}
+	return c.arguments.complete(cmd, args)
+}
+
+// validate the flags, and those that exclude each other.
+func (c *historyCommand) validate() error {
 	switch {
 	case c.limit < 0:
 		return usageError{errors.New("--limit must not be negative")}
-	case c.graph != "" && (len(args) > 0 || c.watch):
+	case c.graph != "" && (len(c.args) > 0 || c.watch):
 		return usageError{errors.New("--graph is of one record: give no object and no --watch with it")}
 	case *c.kube.Impersonate != "":
 		return usageError{errNoImpersonation}

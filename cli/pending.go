@@ -20,6 +20,7 @@ import (
 // pendingCommand lists pending changes by their causes.
 type pendingCommand struct {
 	*session
+	arguments
 	format   format
 	filter   driftFilter
 	limit    int
@@ -50,7 +51,7 @@ func newPendingCommand(s *session) *cobra.Command {
   kubectl kausality pending -A -l team=shop
   kubectl kausality pending xdatabase/orders -o wide`,
 		ValidArgsFunction: completer{s}.object,
-		RunE:              c.run,
+		RunE:              runs(c),
 	}
 	c.format.add(cmd, formatWide, formatName, formatJSON, formatYAML)
 	c.filter.add(cmd)
@@ -67,29 +68,26 @@ const (
 	maxCauses     = 5
 )
 
-// check the flags before the cluster is read.
-func (c *pendingCommand) check(args []string) error {
+// validate the flags.
+func (c *pendingCommand) validate() error {
 	switch {
 	case c.limit < 0:
 		return usageError{errors.New("--limit must not be negative; 0 lists all")}
 	case c.summary && c.format.value != formatTable:
 		return usageError{errors.New("--summary and --output exclude each other; -o json contains all changes")}
-	case len(args) > 0 && (c.filter.selector != "" || c.filter.everywhere):
+	case len(c.args) > 0 && (c.filter.selector != "" || c.filter.everywhere):
 		return usageError{errors.New("name an object, or select changes with --selector or --all-namespaces, not both")}
 	}
 	return c.filter.check()
 }
 
 // run lists the pending changes; errFound with --exit-code where there are any.
-func (c *pendingCommand) run(cmd *cobra.Command, args []string) error {
-	if err := c.check(args); err != nil {
-		return err
-	}
-	list, scope, err := driftFinder{c.session}.open(cmd, args, &c.filter)
+func (c *pendingCommand) run(ctx context.Context) error {
+	list, scope, err := driftFinder{c.session}.open(c.cmd, c.args, &c.filter)
 	if err != nil {
 		return err
 	}
-	if err := c.read(cmd.Context(), list); err != nil {
+	if err := c.read(ctx, list); err != nil {
 		return err
 	}
 	if err := c.print(list, scope); err != nil {

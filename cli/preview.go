@@ -27,6 +27,7 @@ import (
 // previewCommand shows what a Composition would change before it is applied.
 type previewCommand struct {
 	*session
+	arguments
 	format             format
 	functions, program string
 	all, exitCode      bool
@@ -49,7 +50,7 @@ func newPreviewCommand(s *session) *cobra.Command {
 
   # With functions that run already; see crossplane render --help
   kubectl kausality preview composition.yaml --functions functions.yaml orders`,
-		RunE: c.run,
+		RunE: runs(c),
 	}
 	c.format.add(cmd, formatWide, formatJSON, formatYAML)
 	fl := cmd.Flags()
@@ -64,16 +65,21 @@ func newPreviewCommand(s *session) *cobra.Command {
 	return cmd
 }
 
-// run renders composite by composite, and prints all of them together: equal
-// changes are grouped.
-func (c *previewCommand) run(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return usageError{fmt.Errorf("name the file of a Composition; see %s --help", cmd.CommandPath())}
+// validate the arguments.
+func (c *previewCommand) validate() error {
+	if len(c.args) == 0 {
+		return usageError{fmt.Errorf("name the file of a Composition; see %s --help", c.cmd.CommandPath())}
 	}
-	if c.all && len(args) > 1 {
+	if c.all && len(c.args) > 1 {
 		return usageError{errors.New("-A selects all composites; give no names with it")}
 	}
-	p, err := c.previewer(cmd.Context(), args[0])
+	return nil
+}
+
+// run renders composite by composite, and prints all of them together: equal
+// changes are grouped.
+func (c *previewCommand) run(ctx context.Context) error {
+	p, err := c.previewer(ctx, c.args[0])
 	if err != nil {
 		return err
 	}
@@ -83,11 +89,11 @@ func (c *previewCommand) run(cmd *cobra.Command, args []string) error {
 			return fmt.Errorf("cannot create a temporary directory: %w", err)
 		}
 		defer os.RemoveAll(dir) //nolint:errcheck // What remains is temporary.
-		if p.Renderer.Functions, err = c.installed(cmd.Context(), p.Composition.Functions, dir); err != nil {
+		if p.Renderer.Functions, err = c.installed(ctx, p.Composition.Functions, dir); err != nil {
 			return err
 		}
 	}
-	if err := c.addComposites(cmd.Context(), p, args[1:]); err != nil {
+	if err := c.addComposites(ctx, p, c.args[1:]); err != nil {
 		return err
 	}
 	return c.print(p.Preview())

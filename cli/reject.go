@@ -18,6 +18,7 @@ import (
 // rejectCommand writes rejections of objects, or removes them.
 type rejectCommand struct {
 	*session
+	arguments
 	writeOptions
 	changeOptions
 	reason           string
@@ -46,7 +47,7 @@ func newRejectCommand(s *session) *cobra.Command {
 
   kubectl kausality reject database/orders-da6cb79af0ff --withdraw`,
 		ValidArgsFunction: completer{s}.ids,
-		RunE:              c.run,
+		RunE:              runs(c),
 	}
 	c.writeOptions.add(cmd)
 	c.changeOptions.add(cmd, "The objects of all pending changes of the namespace but those of external resources.")
@@ -56,8 +57,8 @@ func newRejectCommand(s *session) *cobra.Command {
 	return cmd
 }
 
-// run writes rejections, or removes them with --withdraw.
-func (c *rejectCommand) run(cmd *cobra.Command, args []string) error {
+// validate the selection, and the flags that exclude each other.
+func (c *rejectCommand) validate() error {
 	if err := c.checkSelection(); err != nil {
 		return err
 	}
@@ -67,10 +68,12 @@ func (c *rejectCommand) run(cmd *cobra.Command, args []string) error {
 	case c.reason == "" && !c.withdraw:
 		return usageError{errors.New("--reason is required: it is part of each refusal")}
 	}
-	if err := misnamed(cmd, args, &c.changeOptions); err != nil {
-		return err
-	}
-	i, err := c.inspector(cmd.Context())
+	return misnamed(c.cmd, c.args, &c.changeOptions)
+}
+
+// run writes rejections, or removes them with --withdraw.
+func (c *rejectCommand) run(ctx context.Context) error {
+	i, err := c.inspector(ctx)
 	if err != nil {
 		return err
 	}
@@ -78,31 +81,31 @@ func (c *rejectCommand) run(cmd *cobra.Command, args []string) error {
 	if c.withdraw {
 		d.question = "Withdraw the rejections of %s?"
 	}
-	if d.list, err = c.rejections(cmd, args, i); err != nil {
+	if d.list, err = c.rejections(ctx, i); err != nil {
 		return err
 	}
-	return writer{c.session, &c.writeOptions}.decide(cmd.Context(), d)
+	return writer{c.session, &c.writeOptions}.decide(ctx, d)
 }
 
 // rejections of objects that are named, or that pending changes are about.
-func (c *rejectCommand) rejections(cmd *cobra.Command, args []string, i *inspect.Inspector) ([]annotationWrite, error) {
-	if c.cause != "" || len(args) == 0 && c.given() || onlyIDs(args) && !c.filtered() {
-		list, _, err := driftFinder{c.session}.selected(cmd, args, &c.changeOptions)
+func (c *rejectCommand) rejections(ctx context.Context, i *inspect.Inspector) ([]annotationWrite, error) {
+	if c.cause != "" || len(c.args) == 0 && c.given() || onlyIDs(c.args) && !c.filtered() {
+		list, _, err := driftFinder{c.session}.selected(c.cmd, c.args, &c.changeOptions)
 		if err != nil {
 			return nil, err
 		}
-		return c.drifts(cmd.Context(), list, i), nil
+		return c.drifts(ctx, list, i), nil
 	}
-	targets, err := c.session.selected(cmd, args, &c.selectOptions)
+	targets, err := c.session.selected(c.cmd, c.args, &c.selectOptions)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]annotationWrite, 0, len(targets))
 	for _, t := range targets {
-		holder, err := c.rejectionHolder(cmd.Context(), i, t)
+		holder, err := c.rejectionHolder(ctx, i, t)
 		noParent := noParentError{}
 		if errors.As(err, &noParent) {
-			out = append(out, c.below(cmd.Context(), i, t, err)...)
+			out = append(out, c.below(ctx, i, t, err)...)
 			continue
 		}
 		if err != nil {
@@ -110,7 +113,7 @@ func (c *rejectCommand) rejections(cmd *cobra.Command, args []string, i *inspect
 			continue
 		}
 		r := v1alpha1.Rejection{APIVersion: t.GetAPIVersion(), Kind: t.GetKind(), Name: t.GetName()}
-		out = append(out, c.rejection(cmd.Context(), holder, i, r, about(t, holder)))
+		out = append(out, c.rejection(ctx, holder, i, r, about(t, holder)))
 	}
 	return out, nil
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -18,6 +20,8 @@ import (
 // rolloutCommand has what the commands about one Rollout share.
 type rolloutCommand struct {
 	*session
+	arguments
+	format format
 	// cluster: it is a ClusterRollout.
 	cluster bool
 }
@@ -38,6 +42,15 @@ func newRolloutCommand(s *session) *cobra.Command {
 func (c *rolloutCommand) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&c.cluster, "cluster", false, "It is a ClusterRollout, of all namespaces.")
 }
+
+// addWrite adds the flags of a command that writes a Rollout.
+func (c *rolloutCommand) addWrite(cmd *cobra.Command) {
+	c.add(cmd)
+	c.format.add(cmd, formatName, formatJSON, formatYAML)
+}
+
+// asPlugin is how the plugin writes Rollouts.
+var asPlugin = metav1.PatchOptions{FieldManager: "kubectl-kausality"}
 
 // oneName of a Rollout is the argument.
 func oneName(cmd *cobra.Command, args []string) error {
@@ -95,126 +108,163 @@ func (c *rolloutCommand) get(ctx context.Context, r dynamic.ResourceInterface, n
 	return out, nil
 }
 
-// patch a Rollout as it was read: where it changed since, the error is a conflict.
-func (c *rolloutCommand) patch(ctx context.Context, r dynamic.ResourceInterface, o *v1alpha1.Rollout, format string, args ...any) error {
-	body := fmt.Sprintf(`{"metadata":{"resourceVersion":%q},`, o.ResourceVersion) + fmt.Sprintf(format, args...) + "}"
-	_, err := r.Patch(ctx, o.Name, types.MergePatchType, []byte(body), metav1.PatchOptions{FieldManager: "kubectl-kausality"})
+// vote for the plan of a Rollout that was shown: of another plan by now, it is none.
+func (c *rolloutCommand) vote(ctx context.Context, r dynamic.ResourceInterface, o *v1alpha1.Rollout, value string) (*unstructured.Unstructured, error) {
+	body := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, o.UID, v1alpha1.AnnotationKeyApprovePrefix+o.Status.Plan.ID, value)
+	out, err := r.Patch(ctx, o.Name, types.MergePatchType, []byte(body), asPlugin)
 	if err != nil {
-		return fmt.Errorf("cannot change %s %s: %w", c.kind(), o.Name, err)
+		return nil, fmt.Errorf("cannot approve %s %s: %w", c.kind(), o.Name, err)
 	}
-	return nil
+	return out, nil
 }
 
-// vote for the plan of a Rollout that was shown: of another plan by now, it is none.
-func (c *rolloutCommand) vote(ctx context.Context, r dynamic.ResourceInterface, o *v1alpha1.Rollout, value string) error {
-	body := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, o.UID, v1alpha1.AnnotationKeyApprovePrefix+o.Status.Plan.ID, value)
-	_, err := r.Patch(ctx, o.Name, types.MergePatchType, []byte(body), metav1.PatchOptions{FieldManager: "kubectl-kausality"})
-	if err != nil {
-		return fmt.Errorf("cannot approve %s %s: %w", c.kind(), o.Name, err)
+// confirmPlan prompts for what the plan of a Rollout lets through; question has verbs for changes and objects.
+func (c *rolloutCommand) confirmPlan(question string, o *v1alpha1.Rollout, yes bool) error {
+	changes, objects := int(o.Status.Plan.Differences), int(o.Status.Plan.Objects)
+	return c.confirm(fmt.Sprintf(question, channel.Plural(changes, "change"), channel.Plural(objects, "object")), yes, "")
+}
+
+// written reports the Rollout that a command wrote, in the format of -o; as a line by default.
+func (c *rolloutCommand) written(u *unstructured.Unstructured, line string, args ...any) error {
+	u.SetManagedFields(nil) // as kubectl prints objects
+	if done, err := c.format.structured(c.Out, u.Object); done {
+		return err
 	}
-	return nil
+	if c.format.value == formatName {
+		line, args = "%s.%s/%s\n", []any{strings.ToLower(c.kind()), v1alpha1.Group, u.GetName()}
+	}
+	_, err := fmt.Fprintf(c.Out, line, args...)
+	return err
+}
+
+// rolloutApproveCommand votes for a Rollout.
+type rolloutApproveCommand struct {
+	rolloutCommand
+	yes, withdraw bool
+	breakGlass    string
 }
 
 func newRolloutApproveCommand(s *session) *cobra.Command {
-	c, yes, withdraw, breakGlass := &rolloutCommand{session: s}, false, false, ""
+	c := &rolloutApproveCommand{rolloutCommand: rolloutCommand{session: s}}
 	cmd := &cobra.Command{Use: "approve NAME", Short: "Approve a Rollout that others have made.", Args: oneName,
 		Long:    "Approves the plan of a Rollout as it is shown. Where another plan takes its place, that one is to be approved again.",
 		Example: `  kubectl kausality rollout approve pg16`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := c.resource()
-			if err != nil {
-				return err
-			}
-			o, err := c.get(cmd.Context(), r, args[0])
-			if err != nil {
-				return err
-			}
-			if o.Status.Plan == nil {
-				return fmt.Errorf("the plan of %s %s is not made yet", c.kind(), o.Name)
-			}
-			value, question := string(v1alpha1.ApprovalOnce), "Approve %s of %s?"
-			switch {
-			case withdraw && breakGlass != "":
-				return usageError{errors.New("--withdraw and --break-glass exclude each other; give one")}
-			case withdraw:
-				value, question = "withdraw", "Withdraw your approval of %s of %s?"
-			case breakGlass != "":
-				value = "break-glass: " + breakGlass
-			}
-			c.print(c.ErrOut, o)
-			if err := c.confirm(fmt.Sprintf(question, channel.Plural(int(o.Status.Plan.Differences), "change"),
-				channel.Plural(int(o.Status.Plan.Objects), "object")), yes,
-				""); err != nil {
-				return err
-			}
-			if err := c.vote(cmd.Context(), r, o, value); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(c.Out, "%s voted; to follow it: kubectl kausality rollout status%s --watch\n", c.view.green("done"), c.named(o.Name))
-			return err
-		}}
-	c.add(cmd)
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "Do not ask for confirmation.")
-	cmd.Flags().BoolVar(&withdraw, "withdraw", false, "Take your own approval back.")
-	cmd.Flags().StringVar(&breakGlass, "break-glass", "", "Approve alone, for this reason, where an ApprovalRule lets you.")
+		RunE:    runs(c)}
+	c.addWrite(cmd)
+	addYes(cmd, &c.yes)
+	cmd.Flags().BoolVar(&c.withdraw, "withdraw", false, "Take your own approval back.")
+	cmd.Flags().StringVar(&c.breakGlass, "break-glass", "", "Approve alone, for this reason, where an ApprovalRule lets you.")
 	return cmd
 }
 
+// validate the flags, which exclude each other.
+func (c *rolloutApproveCommand) validate() error {
+	if c.withdraw && c.breakGlass != "" {
+		return usageError{errors.New("--withdraw and --break-glass exclude each other; give one")}
+	}
+	return nil
+}
+
+// run shows the plan, and votes for it once that is confirmed.
+func (c *rolloutApproveCommand) run(ctx context.Context) error {
+	r, err := c.resource()
+	if err != nil {
+		return err
+	}
+	o, err := c.get(ctx, r, c.args[0])
+	if err != nil {
+		return err
+	}
+	if o.Status.Plan == nil {
+		return fmt.Errorf("the plan of %s %s is not made yet", c.kind(), o.Name)
+	}
+	value, question := string(v1alpha1.ApprovalOnce), "Approve %s of %s?"
+	switch {
+	case c.withdraw:
+		value, question = "withdraw", "Withdraw your approval of %s of %s?"
+	case c.breakGlass != "":
+		value = "break-glass: " + c.breakGlass
+	}
+	c.print(c.ErrOut, o)
+	if err := c.confirmPlan(question, o, c.yes); err != nil {
+		return err
+	}
+	voted, err := c.vote(ctx, r, o, value)
+	if err != nil {
+		return err
+	}
+	return c.written(voted, "%s voted; to follow it: kubectl kausality rollout status%s --watch\n", c.view.green("done"), c.named(o.Name))
+}
+
+// rolloutStopCommand stops a Rollout.
+type rolloutStopCommand struct{ rolloutCommand }
+
 func newRolloutStopCommand(s *session) *cobra.Command {
-	c := &rolloutCommand{session: s}
+	c := &rolloutStopCommand{rolloutCommand{session: s}}
 	cmd := &cobra.Command{Use: "stop NAME", Short: "Let nothing more of a Rollout pass.", Args: oneName,
 		Example: `  kubectl kausality rollout stop pg16`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := c.resource()
-			if err != nil {
-				return err
-			}
-			_, err = r.Patch(cmd.Context(), args[0], types.MergePatchType, []byte(`{"spec":{"stop":true}}`),
-				metav1.PatchOptions{FieldManager: "kubectl-kausality"})
-			if err != nil {
-				return fmt.Errorf("cannot stop %s %s: %w", c.kind(), args[0], err)
-			}
-			_, err = fmt.Fprintf(c.Out, "%s %s: what was let through goes on, nothing more passes until: kubectl kausality rollout resume%s\n",
-				c.view.green("stopped"), args[0], c.named(args[0]))
-			return err
-		}}
-	c.add(cmd)
+		RunE:    runs(c)}
+	c.addWrite(cmd)
 	return cmd
+}
+
+func (c *rolloutStopCommand) run(ctx context.Context) error {
+	r, err := c.resource()
+	if err != nil {
+		return err
+	}
+	u, err := r.Patch(ctx, c.args[0], types.MergePatchType, []byte(`{"spec":{"stop":true}}`), asPlugin)
+	if err != nil {
+		return fmt.Errorf("cannot stop %s %s: %w", c.kind(), c.args[0], err)
+	}
+	return c.written(u, "%s %s: what was let through goes on, nothing more passes until: kubectl kausality rollout resume%s\n",
+		c.view.green("stopped"), c.args[0], c.named(c.args[0]))
+}
+
+// rolloutResumeCommand goes on with a Rollout.
+type rolloutResumeCommand struct {
+	rolloutCommand
+	yes bool
 }
 
 func newRolloutResumeCommand(s *session) *cobra.Command {
-	c, yes := &rolloutCommand{session: s}, false
+	c := &rolloutResumeCommand{rolloutCommand: rolloutCommand{session: s}}
 	cmd := &cobra.Command{Use: "resume NAME", Short: "Go on with a Rollout that is stopped or paused.", Args: oneName,
 		Long: "Goes on with a Rollout that is stopped, or paused before its next wave. Where objects of a wave are not healthy, the next wave begins " +
 			"nevertheless.",
 		Example: `  kubectl kausality rollout resume pg16`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := c.resource()
-			if err != nil {
-				return err
-			}
-			o, err := c.get(cmd.Context(), r, args[0])
-			if err != nil {
-				return err
-			}
-			next := o.Status.Wave + 1
-			switch {
-			case o.Spec.Stop:
-				next = o.Spec.Proceed
-			case o.Status.Phase != v1alpha1.RolloutStopped && o.Status.Phase != v1alpha1.RolloutPaused:
-				return fmt.Errorf("%s %s is %s; there is nothing to resume", c.kind(), o.Name, o.Status.Phase)
-			}
-			c.print(c.ErrOut, o)
-			if err := c.confirm("Go on?", yes, ""); err != nil {
-				return err
-			}
-			if err := c.patch(cmd.Context(), r, o, `"spec":{"stop":false,"proceed":%d}`, next); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(c.Out, "%s %s\n", c.view.green("resumed"), o.Name)
-			return err
-		}}
-	c.add(cmd)
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "Do not ask for confirmation.")
+		RunE:    runs(c)}
+	c.addWrite(cmd)
+	addYes(cmd, &c.yes)
 	return cmd
+}
+
+// run shows the Rollout as it is, and goes on with it once that is confirmed.
+func (c *rolloutResumeCommand) run(ctx context.Context) error {
+	r, err := c.resource()
+	if err != nil {
+		return err
+	}
+	o, err := c.get(ctx, r, c.args[0])
+	if err != nil {
+		return err
+	}
+	next := o.Status.Wave + 1
+	switch {
+	case o.Spec.Stop:
+		next = o.Spec.Proceed
+	case o.Status.Phase != v1alpha1.RolloutStopped && o.Status.Phase != v1alpha1.RolloutPaused:
+		return fmt.Errorf("%s %s is %s; there is nothing to resume", c.kind(), o.Name, o.Status.Phase)
+	}
+	c.print(c.ErrOut, o)
+	if err := c.confirm("Go on?", c.yes, ""); err != nil {
+		return err
+	}
+	// As it was read: where it changed since, the error is a conflict.
+	body := fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"spec":{"stop":false,"proceed":%d}}`, o.ResourceVersion, next)
+	u, err := r.Patch(ctx, o.Name, types.MergePatchType, []byte(body), asPlugin)
+	if err != nil {
+		return fmt.Errorf("cannot change %s %s: %w", c.kind(), o.Name, err)
+	}
+	return c.written(u, "%s %s\n", c.view.green("resumed"), o.Name)
 }

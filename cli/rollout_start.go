@@ -30,6 +30,8 @@ type rolloutStartCommand struct {
 	after                  time.Duration
 	maxUnhealthy           int32
 	manual, yes            bool
+	// wanted Rollout, without its cause.
+	wanted *v1alpha1.RolloutSpec
 }
 
 func newRolloutStartCommand(s *session) *cobra.Command {
@@ -43,9 +45,9 @@ func newRolloutStartCommand(s *session) *cobra.Command {
 
   # In all namespaces; each wave has an hour to become healthy, and begins by hand
   kubectl kausality rollout start pg16 --cluster --cause xdatabases-7f3 --after 1h --manual`,
-		Args: oneName, RunE: c.run,
+		Args: oneName, RunE: runs(c),
 	}
-	c.rolloutCommand.add(cmd)
+	c.addWrite(cmd)
 	c.waitOptions.add(cmd, "Follow it until it ends or stops.")
 	fl := cmd.Flags()
 	fl.StringVar(&c.cause, "cause", "", "Key of the cause, as kubectl kausality pending prints it.")
@@ -54,7 +56,7 @@ func newRolloutStartCommand(s *session) *cobra.Command {
 	fl.DurationVar(&c.after, "after", rollout.DefaultAfter, "How long the objects of a wave have to become healthy.")
 	fl.Int32Var(&c.maxUnhealthy, "max-unhealthy", 0, "How many objects of a wave may be not healthy then.")
 	fl.BoolVar(&c.manual, "manual", false, "Each wave after the first waits for kubectl kausality rollout resume.")
-	fl.BoolVarP(&c.yes, "yes", "y", false, "Do not ask for confirmation.")
+	addYes(cmd, &c.yes)
 	return cmd
 }
 
@@ -112,15 +114,19 @@ func causeOf(d *v1alpha1.Drift, args string) (v1alpha1.RolloutCause, error) {
 	return out, nil
 }
 
-func (c *rolloutStartCommand) run(cmd *cobra.Command, args []string) error {
+// validate the cause, and the waves and the selector of the Rollout.
+func (c *rolloutStartCommand) validate() (err error) {
 	if c.cause == "" {
 		return usageError{errors.New("--cause is required; kubectl kausality pending --summary lists the keys")}
 	}
-	spec, err := c.spec()
-	if err != nil {
-		return err
-	}
-	list, s, err := driftFinder{c.session}.open(cmd, nil, &driftFilter{cause: c.cause, selector: c.selector, everywhere: c.cluster})
+	c.wanted, err = c.spec()
+	return err
+}
+
+// run makes the Rollout, shows its plan and approves it.
+func (c *rolloutStartCommand) run(ctx context.Context) error {
+	spec := c.wanted
+	list, s, err := driftFinder{c.session}.open(c.cmd, nil, &driftFilter{cause: c.cause, selector: c.selector, everywhere: c.cluster})
 	if err != nil {
 		return err
 	}
@@ -143,24 +149,30 @@ func (c *rolloutStartCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.create(cmd.Context(), r, args[0], ns, spec); err != nil {
+	if err := c.create(ctx, r, c.args[0], ns, spec); err != nil {
 		return err
 	}
-	o, err := c.planned(cmd.Context(), r, args[0])
+	o, err := c.planned(ctx, r, c.args[0])
 	if err != nil {
 		return err
 	}
 	c.printWaves(c.ErrOut, o)
-	if err := c.confirm(fmt.Sprintf("Approve %s of %s?", channel.Plural(int(o.Status.Plan.Differences), "change"),
-		channel.Plural(int(o.Status.Plan.Objects), "object")),
-		c.yes, ""); err != nil {
+	if err := c.confirmPlan("Approve %s of %s?", o, c.yes); err != nil {
 		fmt.Fprintf(c.ErrOut, "Nothing passes until it is approved: kubectl kausality rollout approve%s\n", c.named(o.Name))
 		return err
 	}
-	if err := c.vote(cmd.Context(), r, o, string(v1alpha1.ApprovalOnce)); err != nil {
+	if _, err := c.vote(ctx, r, o, string(v1alpha1.ApprovalOnce)); err != nil {
 		return err
 	}
-	return c.follow(cmd.Context(), r, o, c.wait)
+	if c.format.value == formatTable {
+		return c.follow(ctx, r, o, c.Out, c.wait)
+	}
+	if c.wait {
+		if err := c.follow(ctx, r, o, c.ErrOut, true); err != nil {
+			return err
+		}
+	}
+	return c.printAs(ctx, r, o.Name)
 }
 
 func (c *rolloutStartCommand) create(ctx context.Context, r dynamic.ResourceInterface, name, namespace string, spec *v1alpha1.RolloutSpec) error {

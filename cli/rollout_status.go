@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/dynamic"
 
@@ -103,11 +104,11 @@ func ended(o *v1alpha1.Rollout) bool {
 	return false
 }
 
-// follow a Rollout: print it once, or until it has ended. On a terminal the lines are drawn over.
-func (c *rolloutCommand) follow(ctx context.Context, r dynamic.ResourceInterface, o *v1alpha1.Rollout, live bool) error {
+// follow a Rollout: print it to a stream, once, or until it has ended. On a terminal the lines are drawn over.
+func (c *rolloutCommand) follow(ctx context.Context, r dynamic.ResourceInterface, o *v1alpha1.Rollout, to io.Writer, live bool) error {
 	name, last := o.Name, ""
 	over := false
-	if f, ok := c.Out.(*os.File); ok {
+	if f, ok := to.(*os.File); ok {
 		over = term.IsTerminal(int(f.Fd()))
 	}
 	for {
@@ -123,10 +124,10 @@ func (c *rolloutCommand) follow(ctx context.Context, r dynamic.ResourceInterface
 		}
 		if text.String() != last {
 			if over && last != "" { // up by as many lines, and erase them
-				fmt.Fprintf(c.Out, "\x1b[%dA\x1b[J", strings.Count(last, "\n"))
+				fmt.Fprintf(to, "\x1b[%dA\x1b[J", strings.Count(last, "\n"))
 			}
 			last = text.String()
-			if _, err := io.WriteString(c.Out, last); err != nil {
+			if _, err := io.WriteString(to, last); err != nil {
 				return err
 			}
 		}
@@ -144,37 +145,44 @@ func (c *rolloutCommand) follow(ctx context.Context, r dynamic.ResourceInterface
 	}
 }
 
+// rolloutStatusCommand shows a Rollout.
+type rolloutStatusCommand struct {
+	rolloutCommand
+	watch bool
+}
+
 func newRolloutStatusCommand(s *session) *cobra.Command {
-	c, watch, f := &rolloutCommand{session: s}, false, format{}
+	c := &rolloutStatusCommand{rolloutCommand: rolloutCommand{session: s}}
 	cmd := &cobra.Command{Use: "status NAME", Short: "Show how far a Rollout is.", Args: oneName,
 		Example: `  kubectl kausality rollout status pg16
 
   # Until it has ended
   kubectl kausality rollout status pg16 --watch`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := c.resource()
-			if err != nil {
-				return err
-			}
-			if f.value != formatTable {
-				return c.printAs(cmd.Context(), r, args[0], f)
-			}
-			o := &v1alpha1.Rollout{}
-			o.Name = args[0]
-			return c.follow(cmd.Context(), r, o, watch)
-		}}
+		RunE: runs(c)}
 	c.add(cmd)
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "Until it has ended.")
-	f.add(cmd, formatJSON, formatYAML)
+	cmd.Flags().BoolVarP(&c.watch, "watch", "w", false, "Until it has ended.")
+	c.format.add(cmd, formatJSON, formatYAML)
 	return cmd
 }
 
-// printAs prints a Rollout in a structured format.
-func (c *rolloutCommand) printAs(ctx context.Context, r dynamic.ResourceInterface, name string, f format) error {
-	o, err := c.get(ctx, r, name)
+func (c *rolloutStatusCommand) run(ctx context.Context) error {
+	r, err := c.resource()
 	if err != nil {
 		return err
 	}
-	_, err = f.structured(c.Out, o)
-	return err
+	if c.format.value != formatTable {
+		return c.printAs(ctx, r, c.args[0])
+	}
+	o := &v1alpha1.Rollout{}
+	o.Name = c.args[0]
+	return c.follow(ctx, r, o, c.Out, c.watch)
+}
+
+// printAs prints a Rollout as it is now, in the format of -o.
+func (c *rolloutCommand) printAs(ctx context.Context, r dynamic.ResourceInterface, name string) error {
+	u, err := r.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("cannot read %s %s: %w", c.kind(), name, err)
+	}
+	return c.written(u, "%s\n", name)
 }

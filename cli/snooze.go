@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -16,10 +17,10 @@ import (
 // snoozeCommand silences notifications about what is below parents, or ends that.
 type snoozeCommand struct {
 	*session
+	arguments
 	writeOptions
 	changeOptions
-	period  time.Duration
-	until   string
+	endOptions
 	message string
 	off     bool
 }
@@ -36,65 +37,42 @@ func newSnoozeCommand(s *session) *cobra.Command {
   # The parents of all changes of one cause: whatever happens below them
   kubectl kausality snooze -A --cause xdatabases-7f3 --for 3d --reason "SHOP-17: after the sale"`,
 		ValidArgsFunction: completer{s}.objects,
-		RunE:              c.run,
+		RunE:              runs(c),
 	}
 	c.writeOptions.add(cmd)
 	c.changeOptions.add(cmd, allOfType)
 	fl := cmd.Flags()
-	fl.Var((*period)(&c.period), "for", "For how long, as in 1d, 24h or 90m.")
-	fl.StringVar(&c.until, "until", "", "Until when, as in 2026-01-05T09:30:00Z.")
+	c.endOptions.add(fl, "For how long, as in 1d, 24h or 90m.")
 	fl.StringVarP(&c.message, "message", "m", "", "Reason, for other users.")
 	fl.StringVar(&c.message, "reason", "", "The same as --message.")
 	fl.BoolVar(&c.off, "off", false, "Remove a snooze.")
 	return cmd
 }
 
-// expiry of the snooze in whole seconds, UTC; zero for --off.
-func (c *snoozeCommand) expiry(now time.Time) (time.Time, error) {
-	given := 0
-	for _, is := range []bool{c.period != 0, c.until != "", c.off} {
-		if is {
-			given++
-		}
+// validate the end of the snooze: one is required, unless it is over now.
+func (c *snoozeCommand) validate() error {
+	if c.off == (c.period != 0 || c.until != "") {
+		return usageError{errors.New("give one of --for, --until and --off")}
 	}
-	if given != 1 {
-		return time.Time{}, usageError{errors.New("give one of --for, --until and --off")}
-	}
-	at := now.Add(c.period)
-	if c.until != "" {
-		var err error
-		if at, err = time.Parse(time.RFC3339, c.until); err != nil {
-			return time.Time{}, usageError{fmt.Errorf("--until must be a time as in 2026-01-05T09:30:00Z, not %q", c.until)}
-		}
-	}
-	if c.off {
-		return time.Time{}, nil
-	}
-	if !at.After(now) {
-		return time.Time{}, usageError{fmt.Errorf("the snooze would end immediately: %s is not in the future", at.UTC().Format(time.RFC3339))}
-	}
-	return at.UTC().Truncate(time.Second), nil
+	return c.endOptions.check("snooze", c.view.now())
 }
 
 // run snoozes what is selected, or ends snoozes with --off (KR-05-28).
-func (c *snoozeCommand) run(cmd *cobra.Command, args []string) error {
-	until, err := c.expiry(c.view.now())
+func (c *snoozeCommand) run(ctx context.Context) error {
+	targets, err := c.targets(ctx)
 	if err != nil {
 		return err
 	}
-	targets, err := c.targets(cmd, args)
+	user, err := c.user(ctx)
 	if err != nil {
 		return err
 	}
-	user, err := c.user(cmd.Context())
-	if err != nil {
-		return err
+	d, s, until := c.changeOptions.decision("End the snoozes of %s?"), v1alpha1.Snooze{}, ""
+	if !c.off {
+		s = v1alpha1.Snooze{Expiry: *c.expires, User: user.Name, Message: c.message}
+		until = c.expires.Format(time.RFC3339)
+		d.question = "Snooze %s until " + until + "?"
 	}
-	d := c.changeOptions.decision("Snooze %s until " + until.Format(time.RFC3339) + "?")
-	if c.off {
-		d.question = "End the snoozes of %s?"
-	}
-	s := v1alpha1.Snooze{Expiry: metav1.NewTime(until), User: user.Name, Message: c.message}
 	for _, t := range targets {
 		if c.off {
 			d.list = append(d.list, endSnooze(t)...)
@@ -102,19 +80,19 @@ func (c *snoozeCommand) run(cmd *cobra.Command, args []string) error {
 		}
 		d.list = append(d.list, annotationWrite{
 			on: t, key: v1alpha1.AnnotationKeySnooze, edit: annotate.Snooze(s),
-			next: "No notifications about refusals below it until " + until.Format(time.RFC3339) + ".",
+			next: "No notifications about refusals below it until " + until + ".",
 		})
 	}
-	return writer{c.session, &c.writeOptions}.decide(cmd.Context(), d)
+	return writer{c.session, &c.writeOptions}.decide(ctx, d)
 }
 
 // targets are the objects that are named or selected, or the parents of the changes of a
 // cause.
-func (c *snoozeCommand) targets(cmd *cobra.Command, args []string) ([]target, error) {
+func (c *snoozeCommand) targets(ctx context.Context) ([]target, error) {
 	if c.cause == "" {
-		return c.session.selected(cmd, args, &c.selectOptions)
+		return c.session.selected(c.cmd, c.args, &c.selectOptions)
 	}
-	list, _, err := driftFinder{c.session}.selected(cmd, args, &c.changeOptions)
+	list, _, err := driftFinder{c.session}.selected(c.cmd, c.args, &c.changeOptions)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +110,7 @@ func (c *snoozeCommand) targets(cmd *cobra.Command, args []string) ([]target, er
 			return nil, err
 		}
 		if c.off { // which forms of a snooze it has is read
-			u, err := t.client.Get(cmd.Context(), t.GetName(), metav1.GetOptions{})
+			u, err := t.client.Get(ctx, t.GetName(), metav1.GetOptions{})
 			if err != nil {
 				return nil, fmt.Errorf("cannot read %s: %w", t.describe(), err)
 			}

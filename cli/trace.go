@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -22,6 +23,7 @@ const (
 // traceCommand shows the chain of causes of an object's last change.
 type traceCommand struct {
 	*session
+	arguments
 	format format
 	historySource
 	since period
@@ -46,7 +48,7 @@ func newTraceCommand(s *session) *cobra.Command {
   # Whose change is it that a tag kausality.io/trace-id in the cloud identifies?
   kubectl kausality trace 5f0c7d1e8a3b9246`,
 		ValidArgsFunction: completer{s}.object,
-		RunE:              c.run,
+		RunE:              runs(c),
 	}
 	c.format.add(cmd, formatWide, formatName, formatJSON, formatYAML, formatMermaid, formatDot, formatSVG)
 	c.addFlags(cmd)
@@ -57,19 +59,19 @@ func newTraceCommand(s *session) *cobra.Command {
 
 // run prints the chain of causes of one object, also where a part of it cannot be
 // read.
-func (c *traceCommand) run(cmd *cobra.Command, args []string) error {
-	if len(args) == 1 && !strings.Contains(args[0], "/") && change.IsID(strings.ToLower(args[0])) {
-		return c.id(cmd.Context(), strings.ToLower(args[0]))
+func (c *traceCommand) run(ctx context.Context) error {
+	if len(c.args) == 1 && !strings.Contains(c.args[0], "/") && change.IsID(strings.ToLower(c.args[0])) {
+		return c.id(ctx, strings.ToLower(c.args[0]))
 	}
-	t, err := c.object(cmd, args)
+	t, err := c.object(c.cmd, c.args)
 	if err != nil {
 		return err
 	}
-	i, err := c.inspector(cmd.Context())
+	i, err := c.inspector(ctx)
 	if err != nil {
 		return err
 	}
-	chain, err := i.Chain(cmd.Context(), t.Unstructured)
+	chain, err := i.Chain(ctx, t.Unstructured)
 	if err != nil {
 		return err
 	}

@@ -20,8 +20,11 @@ import (
 // tuiCommand shows a terminal in which users look and decide.
 type tuiCommand struct {
 	*session
+	arguments
 	plain bool
 	mouse bool
+	// width and height of the terminal.
+	width, height int
 	// tty is the terminal; nil for that of the process.
 	tty func() (width, height int, err error)
 }
@@ -43,31 +46,39 @@ func newTUICommand(s *session) *cobra.Command {
   # Line by line, for a screen reader
   kubectl kausality tui --plain`,
 		ValidArgsFunction: completer{s}.object,
-		RunE:              c.run,
+		RunE:              runs(c),
 	}
 	cmd.Flags().BoolVar(&c.plain, "plain", false, "Print line by line and prompt, without colours, frames and an alternate screen. So it is where TERM is dumb.")
 	cmd.Flags().BoolVar(&c.mouse, "mouse", false, "Scroll with the wheel, and open with a click. To select text, hold the key that your terminal has for it.")
 	return cmd
 }
 
-// run until the user quits (KR-17-24).
-func (c *tuiCommand) run(cmd *cobra.Command, args []string) error {
-	plain := c.plain || os.Getenv("TERM") == "dumb"
-	width, height, err := c.size()
-	if err != nil {
+// complete the form by the terminal.
+func (c *tuiCommand) complete(cmd *cobra.Command, args []string) (err error) {
+	c.plain = c.plain || os.Getenv("TERM") == "dumb"
+	if c.width, c.height, err = c.size(); err != nil {
 		return usageError{fmt.Errorf("tui takes a terminal, and standard input or output is none (%w); use kubectl kausality pending", err)}
 	}
-	if err := terminal.Small(width, height); err != nil && !plain {
+	return c.arguments.complete(cmd, args)
+}
+
+// validate the size of the terminal.
+func (c *tuiCommand) validate() error {
+	if err := terminal.Small(c.width, c.height); err != nil && !c.plain {
 		return usageError{err}
 	}
-	ctx := cmd.Context()
+	return nil
+}
+
+// run until the user quits (KR-17-24).
+func (c *tuiCommand) run(ctx context.Context) error {
 	o, err := c.options(ctx)
 	if err != nil {
 		return err
 	}
-	o.Width, o.Height = width, height
-	if len(args) > 0 {
-		found, err := c.object(cmd, args)
+	o.Width, o.Height = c.width, c.height
+	if len(c.args) > 0 {
+		found, err := c.object(c.cmd, c.args)
 		if err != nil {
 			return err
 		}
@@ -77,7 +88,7 @@ func (c *tuiCommand) run(cmd *cobra.Command, args []string) error {
 		debug.SetMemoryLimit(memoryLimit)
 	}
 	show := terminal.Run
-	if plain {
+	if c.plain {
 		show = terminal.Plain
 	}
 	err = show(ctx, o)

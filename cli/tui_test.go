@@ -71,7 +71,7 @@ func TestTUIRefused(t *testing.T) {
 			cmd := &cobra.Command{}
 			cmd.SetContext(t.Context())
 			var errOut bytes.Buffer
-			code := Finish(&errOut, (&tuiCommand{session: s, tty: tc.tty, plain: tc.plain}).run(cmd, nil))
+			code := Finish(&errOut, runs(&tuiCommand{session: s, tty: tc.tty, plain: tc.plain})(cmd, nil))
 			assert.Equal(t, tc.code, code, tc.reason)
 			assert.Equal(t, tc.line, errOut.String(), tc.reason)
 		})

@@ -23,6 +23,7 @@ import (
 // uiCommand serves the page on which users look and decide.
 type uiCommand struct {
 	*session
+	arguments
 	port      int
 	noBrowser bool
 	// open a URL in the browser; nil for that of the system.
@@ -42,19 +43,23 @@ func newUICommand(s *session) *cobra.Command {
   # Print the URL alone, on a fixed port
   kubectl kausality ui --no-browser --port 8090`,
 		Args: noArgs,
-		RunE: c.run,
+		RunE: runs(c),
 	}
 	cmd.Flags().IntVar(&c.port, "port", 0, "Port on 127.0.0.1; 0 takes a free one.")
 	cmd.Flags().BoolVar(&c.noBrowser, "no-browser", false, "Print the URL, and open no browser.")
 	return cmd
 }
 
-// run serves the page until the context ends or Ctrl-C (KR-17-13).
-func (c *uiCommand) run(cmd *cobra.Command, _ []string) error {
+// validate the port.
+func (c *uiCommand) validate() error {
 	if c.port < 0 || c.port > 65535 {
 		return usageError{errors.New("--port must be from 0 to 65535")}
 	}
-	ctx := cmd.Context()
+	return nil
+}
+
+// run serves the page until the context ends or Ctrl-C (KR-17-13).
+func (c *uiCommand) run(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port)))
 	if err != nil {
 		return fmt.Errorf("cannot listen on 127.0.0.1: %w", err)

@@ -49,7 +49,7 @@ func TestUI(t *testing.T) {
 			cmd := &cobra.Command{}
 			cmd.SetContext(ctx)
 			ended := make(chan error, 1)
-			go func() { ended <- c.run(cmd, nil) }()
+			go func() { ended <- runs(c)(cmd, nil) }()
 			url := <-urls
 			assert.True(t, strings.HasPrefix(url, "http://127.0.0.1:"), url)
 			jar, err := cookiejar.New(nil)

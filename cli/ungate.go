@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,7 @@ import (
 // ungateCommand restores the management policies of masked managed resources.
 type ungateCommand struct {
 	*session
+	arguments
 	format       format
 	all, removal bool
 	dryRun       annotate.DryRun
@@ -40,21 +42,21 @@ func newUngateCommand(s *session) *cobra.Command {
   # Before Kausality is removed; the Helm chart does this by itself
   kubectl kausality ungate --all --for-removal`,
 		ValidArgsFunction: completer{s}.objects,
-		RunE:              c.run,
+		RunE:              runs(c),
 	}
-	c.format.add(cmd, formatJSON, formatYAML)
+	c.format.add(cmd, formatName, formatJSON, formatYAML)
 	cmd.Flags().BoolVar(&c.all, "all", false, "Every managed resource of the cluster.")
 	addDryRun(cmd, &c.dryRun, annotate.DryRunClient+" (list what would be restored, and restore nothing)")
 	cmd.Flags().BoolVar(&c.removal, "for-removal", false, "With --all: Kausality is to be removed; webhook and gate stop masking.")
 	cmd.Flags().DurationVar(&c.timeout, "timeout", 5*time.Minute, "How long --for-removal may take.")
-	cmd.Flags().BoolVarP(&c.yes, "yes", "y", false, "Do not ask for confirmation.")
+	addYes(cmd, &c.yes)
 	return cmd
 }
 
-// check the flags, and those that need each other, before the cluster is read.
-func (c *ungateCommand) check(cmd *cobra.Command, args []string) error {
-	if c.all == (len(args) > 0) {
-		return usageError{fmt.Errorf("name managed resources as TYPE/NAME, or give --all; see %s --help", cmd.CommandPath())}
+// validate the flags, and those that need each other.
+func (c *ungateCommand) validate() error {
+	if c.all == (len(c.args) > 0) {
+		return usageError{fmt.Errorf("name managed resources as TYPE/NAME, or give --all; see %s --help", c.cmd.CommandPath())}
 	}
 	if c.removal && !c.all {
 		return usageError{errors.New("--for-removal is about all managed resources: give --all with it")}
@@ -64,10 +66,7 @@ func (c *ungateCommand) check(cmd *cobra.Command, args []string) error {
 
 // run ungates in two passes: a dry run, which lists what providers will revert,
 // and, after confirmation, the restoration.
-func (c *ungateCommand) run(cmd *cobra.Command, args []string) error {
-	if err := c.check(cmd, args); err != nil {
-		return err
-	}
+func (c *ungateCommand) run(ctx context.Context) error {
 	u := release.Options{DryRun: true, Partial: c.all && !c.removal, Out: c.Out}
 	if c.format.value != formatTable {
 		u.Out = io.Discard
@@ -77,7 +76,7 @@ func (c *ungateCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if !c.all {
-		targets, err := c.objects(cmd, args)
+		targets, err := c.objects(c.cmd, c.args)
 		if err != nil {
 			return err
 		}
@@ -85,7 +84,7 @@ func (c *ungateCommand) run(cmd *cobra.Command, args []string) error {
 			u.Names = append(u.Names, gateName(t))
 		}
 	}
-	found, err := release.Ungate(cmd.Context(), u)
+	found, err := release.Ungate(ctx, u)
 	if left := (&release.LeftOutError{}); found.Masked > 0 && c.dryRun == dryNone && errors.As(err, &left) {
 		fmt.Fprintln(c.ErrOut, c.view.yellow(err.Error()))
 		err = nil // the restoration reports it again
@@ -101,7 +100,7 @@ func (c *ungateCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	u.DryRun = false
-	done, err := c.restore(cmd.Context(), u)
+	done, err := c.restore(ctx, u)
 	return errors.Join(c.report(done, err != nil), err)
 }
 
@@ -125,12 +124,28 @@ func gateName(t target) string {
 	return t.resource + "/" + name
 }
 
+// ungated is what was restored, as -o json prints it. Objects are RESOURCE.GROUP/[NAMESPACE/]NAME.
+type ungated struct {
+	Masked   int      `json:"masked"`
+	Pending  int      `json:"pending"`
+	Restored int      `json:"restored"`
+	Unread   int      `json:"unread"`
+	Objects  []string `json:"objects"`
+}
+
 // report the counts. After an error that prevented everything only the error is
 // printed.
 func (c *ungateCommand) report(done release.Result, failed bool) error {
-	counts := map[string]int{"masked": done.Masked, "pending": done.Pending, "restored": done.Restored, "unread": done.Unread}
-	if structured, err := c.format.structured(c.Out, counts); structured {
+	out := ungated{Masked: done.Masked, Pending: done.Pending, Restored: done.Restored, Unread: done.Unread, Objects: append([]string{}, done.Objects...)}
+	if structured, err := c.format.structured(c.Out, out); structured {
 		return err
+	}
+	if c.format.value == formatName {
+		for _, o := range done.Objects {
+			resource, _, _ := strings.Cut(o, "/")
+			fmt.Fprintln(c.Out, resource+o[strings.LastIndexByte(o, '/'):])
+		}
+		return nil
 	}
 	if failed && done.Masked == 0 {
 		return nil

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -26,7 +27,7 @@ func newWithdrawCommand(s *session) *cobra.Command {
   # Of all pending changes below one object, after confirmation
   kubectl kausality withdraw xdatabase/orders`,
 		ValidArgsFunction: completer{s}.ids,
-		RunE:              c.run,
+		RunE:              runs(c),
 	}
 	c.writeOptions.add(cmd)
 	c.changeOptions.add(cmd, "All pending changes of the namespace but those of external resources.")
@@ -35,25 +36,25 @@ func newWithdrawCommand(s *session) *cobra.Command {
 
 // differences that are to be decided about. An approval can be withdrawn from an object that is named while nothing waits there: it would let the
 // change pass that it is for when that occurs (KR-12-35).
-func (c *approveCommand) differences(cmd *cobra.Command, args []string) (list []v1alpha1.Drift, group bool, err error) {
+func (c *approveCommand) differences(ctx context.Context) (list []v1alpha1.Drift, group bool, err error) {
 	f := driftFinder{c.session}
 	c.alsoResolved = c.withdraw
-	if !c.withdraw || len(args) == 0 || c.given() || c.filtered() || onlyIDs(args) {
-		return f.selected(cmd, args, &c.changeOptions)
+	if !c.withdraw || len(c.args) == 0 || c.given() || c.filtered() || onlyIDs(c.args) {
+		return f.selected(c.cmd, c.args, &c.changeOptions)
 	}
-	if err := misnamed(cmd, args, &c.changeOptions); err != nil {
+	if err := misnamed(c.cmd, c.args, &c.changeOptions); err != nil {
 		return nil, false, err
 	}
-	targets, err := c.objects(cmd, args)
+	targets, err := c.objects(c.cmd, c.args)
 	if err != nil {
 		return nil, false, err
 	}
-	i, err := c.inspector(cmd.Context())
+	i, err := c.inspector(ctx)
 	if err != nil {
 		return nil, false, err
 	}
 	for _, t := range targets {
-		own, err := c.approved(cmd, i, t)
+		own, err := c.approved(ctx, i, t)
 		if err != nil {
 			return nil, false, err
 		}
@@ -66,8 +67,8 @@ func (c *approveCommand) differences(cmd *cobra.Command, args []string) (list []
 }
 
 // approved differences about an object, by the user: those that wait, and others that are approved on the object itself.
-func (c *approveCommand) approved(cmd *cobra.Command, i *inspect.Inspector, t target) (list []v1alpha1.Drift, err error) {
-	open, err := openAbout(cmd.Context(), i, t)
+func (c *approveCommand) approved(ctx context.Context, i *inspect.Inspector, t target) (list []v1alpha1.Drift, err error) {
+	open, err := openAbout(ctx, i, t)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +80,7 @@ func (c *approveCommand) approved(cmd *cobra.Command, i *inspect.Inspector, t ta
 			if err != nil {
 				return nil, err
 			}
-			u, err := holder.client.Get(cmd.Context(), holder.GetName(), metav1.GetOptions{})
+			u, err := holder.client.Get(ctx, holder.GetName(), metav1.GetOptions{})
 			if err != nil {
 				return nil, fmt.Errorf("cannot read %s: %w", holder.describe(), err)
 			}

@@ -23,7 +23,12 @@ type writeOptions struct {
 func (o *writeOptions) add(cmd *cobra.Command) {
 	o.format.add(cmd, formatName, formatJSON, formatYAML)
 	addDryRun(cmd, &o.dryRun, annotate.DryRunClient+" (only print what would be written)", annotate.DryRunServer+" (send it, store nothing)")
-	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask for confirmation.")
+	addYes(cmd, &o.yes)
+}
+
+// addYes adds --yes.
+func addYes(cmd *cobra.Command, to *bool) {
+	cmd.Flags().BoolVarP(to, "yes", "y", false, "Do not ask for confirmation.")
 }
 
 // dryNone is the value of --dry-run for annotate.DryRunNone.

@@ -71,6 +71,7 @@ func (r *removal) pass(ctx context.Context, c dynamic.Interface) (over bool, err
 	r.done.Masked = max(r.done.Masked, found.Masked)
 	r.done.Pending = max(r.done.Pending, found.Pending)
 	r.done.Restored += found.Restored
+	r.done.Objects = append(r.done.Objects, found.Objects...)
 	r.done.Unread = found.Unread
 	if err != nil && err.Error() != r.reported {
 		r.reported = err.Error()

@@ -49,6 +49,8 @@ type Result struct {
 	// Unread kinds are those that the gate's own user may not list. It may list
 	// every kind that is guarded or has masked objects.
 	Unread int
+	// Objects are the names of the restored objects, as in Options; in a dry run, of those that would be.
+	Objects []string
 }
 
 // String summarizes the result for users.
@@ -101,11 +103,13 @@ func Ungate(ctx context.Context, o Options) (Result, error) {
 	for _, m := range found {
 		if o.DryRun {
 			o.printf("%s: would restore %s\n", m, m.wrote)
+			done.Objects = append(done.Objects, m.String())
 			continue
 		}
 		restored, err := r.restore(ctx, m)
 		if restored {
 			done.Restored++
+			done.Objects = append(done.Objects, m.String())
 			o.printf("%s: restored %s\n", m, m.wrote)
 		}
 		failed = append(failed, err)

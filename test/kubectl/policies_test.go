@@ -141,6 +141,7 @@ func ungates(t *testing.T) {
 	db := database(t)
 	gateClosed(t)
 	the.terminal(t, "", "ungate", db, "--dry-run").golden(t, "ungate-dry-run", 0)
+	the.pipe(t, "ungate", db, "--dry-run", "-o", "name").has(t, 0, "databases.cloud.example.org/"+strings.TrimPrefix(db, "database/")+"\n")
 	the.terminal(t, "n\n", "ungate", db).golden(t, "ungate-no", 1)
 	the.terminal(t, "y\n", "ungate", db).golden(t, "ungate-undone", 1)
 	if r := the.pipe(t, "ungate", db); r.code != 2 {

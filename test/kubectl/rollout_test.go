@@ -66,6 +66,8 @@ func rollouts(t *testing.T) {
 	the.terminal(t, "", "rollout", "status", "silver").golden(t, "rollout-pending", 0)
 	the.terminal(t, "", start...).has(t, 1, `"silver" already exists`)
 	the.pipe(t, "rollout", "resume", "silver").has(t, 1, "Rollout silver is Pending; there is nothing to resume")
+	the.pipe(t, "rollout", "stop", "silver", "-o", "yaml").has(t, 0, "\nkind: Rollout\n")
+	the.pipe(t, "rollout", "stop", "silver", "-o", "name").has(t, 0, "rollout.kausality.io/silver\n")
 	the.pipe(t, "rollout", "stop", "silver").has(t, 0, "what was let through goes on, nothing more passes until: kubectl kausality rollout resume silver")
 	the.pipe(t, "rollout", "approve", "silver").has(t, 2, "give --yes")
 	the.terminal(t, "y\n", "rollout", "approve", "silver").has(t, 0, "voted; to follow it: kubectl kausality rollout status silver --watch")
@@ -74,7 +76,9 @@ func rollouts(t *testing.T) {
 	tiers(t, "orders", "gold")
 
 	// The first wave, and then the second one by hand.
-	the.terminal(t, "y\n", "rollout", "resume", "silver").has(t, 0, "Go on? [y/N] y\n")
+	r = the.terminal(t, "y\n", "rollout", "resume", "silver")
+	r.has(t, 0, "Go on? [y/N] y\n")
+	r.has(t, 0, "resumed\x1b[0m silver\n")
 	phase(t, "silver", v1alpha1.RolloutPaused)
 	tiers(t, "invoices", "silver")
 	tiers(t, "orders", "gold")
