@@ -11,12 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/tools/cache"
-	_ "sigs.k8s.io/controller-runtime/pkg/controller" // registers the counter of panics // registers the counter of panics
+	_ "sigs.k8s.io/controller-runtime/pkg/controller" // registers the counter of panics
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/kausality-io/function-kausality/internal/await"
-
-	_ "sigs.k8s.io/controller-runtime/pkg/controller"
 )
 
 var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}

@@ -42,25 +42,28 @@ func (l lagging) Get(context.Context, parent.Ref, bool) (*states.Object, error) 
 func TestStatusReviewedBehind(t *testing.T) {
 	const user = "system:serviceaccount:apps:controller"
 	for name, tc := range map[string]struct {
-		reason     string
-		after      time.Duration
-		known      string
-		busy, want bool
-		most       time.Duration
+		reason string
+		after  time.Duration
+		known  string
+		busy   int
+		want   bool
+		most   time.Duration
 	}{
 		"Shown":   {reason: "the watch has it", want: true},
 		"Behind":  {reason: "the watch has it in a moment", after: 100 * time.Millisecond, want: true, most: 110 * time.Millisecond},
 		"Known":   {reason: "the user is recorded", after: time.Hour, known: user},
 		"Another": {reason: "another one is", after: 100 * time.Millisecond, known: "another", want: true, most: 110 * time.Millisecond},
 		"Late":    {reason: "no request waits longer than a second", after: time.Hour, most: time.Second},
-		"Busy":    {reason: "enough of them wait", after: 100 * time.Millisecond, busy: true},
+		"Busy":    {reason: "enough of them wait", after: 100 * time.Millisecond, busy: maxBehind},
+		"Others": {reason: "a new controller writes the first status of many objects", after: 100 * time.Millisecond, busy: maxBehind - 1, want: true,
+			most: 110 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, _ := idleSettler(t)
 				began := time.Now()
 				w.states = lagging{objects: w.states, shown: began.Add(tc.after), known: tc.known}
-				for tc.busy && len(w.behind) < cap(w.behind) {
+				for range tc.busy {
 					w.behind <- struct{}{}
 				}
 				by := subject.User{Name: user}

@@ -47,6 +47,8 @@ const (
 	reviewPatience = time.Second
 	// lagInterval is the time between two reads of a watch that is behind.
 	lagInterval = 10 * time.Millisecond
+	// maxBehind bounds the reviews that wait for a watch at the same time: they read nothing, but may be forged.
+	maxBehind = 64
 )
 
 // objects that are watched. states.States implements it.
@@ -80,8 +82,7 @@ type Settler struct {
 	limit      *rate.Limiter
 	// reading are the live reads for reviews of statuses.
 	reading chan struct{}
-	// behind are the reviews of statuses that wait for a watch. They are counted by themselves: a review may be forged, of a version
-	// that no watch will show, and must not keep others from reading.
+	// behind are the reviews of statuses that wait for a watch. One of a version that no watch will show keeps none from reading.
 	behind chan struct{}
 	// searched are the claims whose child was searched for lately, by id.
 	searched *utilcache.LRUExpireCache
@@ -91,7 +92,7 @@ type Settler struct {
 // (KR-03-07). Call it before the cluster starts.
 func New(c *cluster.Cluster, m *Memory, grace time.Duration, log logr.Logger) (*Settler, error) {
 	s := &Settler{cluster: c, states: c.States, memory: m, grace: grace, log: log, now: clock.Now, limit: rate.NewLimiter(writesPerSecond, writesPerSecond),
-		searched: utilcache.NewLRUExpireCache(maxSearches), reading: make(chan struct{}, workers), behind: make(chan struct{}, workers)}
+		searched: utilcache.NewLRUExpireCache(maxSearches), reading: make(chan struct{}, workers), behind: make(chan struct{}, maxBehind)}
 	s.traceOnly = func(p *parent.State) bool { return c.Settings(p.Ref, p.Labels).TraceOnly }
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[parent.Ref](50*time.Millisecond, 30*time.Second)
 	s.queue = workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[parent.Ref]{Name: name})
