@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -214,7 +214,11 @@ func mustRefuse(t *testing.T, err error, reason string) (id string) {
 	if !refused(err, reason) {
 		t.Fatalf("want a refusal %s, got %v", reason, err)
 	}
-	_, rest, _ := strings.Cut(err.Error(), v1alpha1.AnnotationKeyApprovePrefix)
-	id, _, _ = strings.Cut(rest, "=")
+	if all := namedIn.FindAllStringSubmatch(err.Error(), -1); len(all) > 0 {
+		id = all[len(all)-1][1]
+	}
 	return id
 }
+
+// namedIn a refusal is the annotation of each approval: of the one that it suggests, and before that of a used one, which is removed a while later.
+var namedIn = regexp.MustCompile(regexp.QuoteMeta(v1alpha1.AnnotationKeyApprovePrefix) + `([0-9a-f]+)`)
