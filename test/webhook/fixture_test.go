@@ -214,11 +214,11 @@ func mustRefuse(t *testing.T, err error, reason string) (id string) {
 	if !refused(err, reason) {
 		t.Fatalf("want a refusal %s, got %v", reason, err)
 	}
-	if all := namedIn.FindAllStringSubmatch(err.Error(), -1); len(all) > 0 {
-		id = all[len(all)-1][1]
+	if found := suggestedIn.FindStringSubmatch(err.Error()); found != nil {
+		id = found[1]
 	}
 	return id
 }
 
-// namedIn a refusal is the annotation of each approval: of the one that it suggests, and before that of a used one, which is removed a while later.
-var namedIn = regexp.MustCompile(regexp.QuoteMeta(v1alpha1.AnnotationKeyApprovePrefix) + `([0-9a-f]+)`)
+// suggestedIn a refusal is the annotation that approves its change, with its value. A used one, which is removed a while later, is named without.
+var suggestedIn = regexp.MustCompile(regexp.QuoteMeta(v1alpha1.AnnotationKeyApprovePrefix) + `([0-9a-f]+)=`)
