@@ -13,6 +13,7 @@ import (
 	"github.com/kausality-io/function-kausality/internal/cluster"
 	"github.com/kausality-io/function-kausality/internal/cluster/heartbeat"
 	"github.com/kausality-io/function-kausality/internal/decider"
+	"github.com/kausality-io/function-kausality/internal/manifests"
 	"github.com/kausality-io/function-kausality/internal/policystore"
 	"github.com/kausality-io/function-kausality/internal/telemetry"
 	"github.com/kausality-io/function-kausality/webhook/review"
@@ -25,9 +26,9 @@ type Options struct {
 	decider.Options
 	// CertDir holds tls.crt and tls.key, read again when they change.
 	CertDir string
-	// CertSecret in CertNamespace holds tls.crt and tls.key; it is watched, and CertDir is not used. Empty
+	// CertSecret in manifests.Namespace holds tls.crt and tls.key; it is watched, and CertDir is not used. Empty
 	// for none.
-	CertSecret, CertNamespace string
+	CertSecret string
 	// ClientCAFile holds the authorities of the clients that are served; all are where it is empty.
 	ClientCAFile string
 	// BindAddress is HOST:PORT.
@@ -139,7 +140,7 @@ func (o Options) certificate(mgr manager.Manager) (serving.Get, error) {
 func (o Options) manager() (manager.Manager, error) {
 	cached := decider.Cached()
 	if o.CertSecret != "" {
-		cached[&corev1.Secret{}] = serving.WatchOnly(o.CertNamespace, o.CertSecret)
+		cached[&corev1.Secret{}] = serving.WatchOnly(manifests.Namespace, o.CertSecret)
 	}
 	return decider.Manager(o.Options, cached)
 }

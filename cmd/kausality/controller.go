@@ -56,14 +56,9 @@ func controllerCommand() *cobra.Command {
 	fl.Int32Var(&o.Manifests.TimeoutSeconds, "webhook-timeout", manifests.DefaultTimeoutSeconds, webhookTimeoutHelp)
 	addApproverRBAC(fl, &o.Manifests.ApproverRBAC, "to change approvals and other decisions, also while the webhook is not called")
 	fl.StringArrayVar(&o.Manifests.ComponentUsers, "component-user", nil, "User that webhook or gate run as where it is not their own ServiceAccount; repeatable.")
-	fl.StringVar(&o.Namespace, "secret-namespace", manifests.Namespace, "Namespace of the Secrets with the certificates.")
-	fl.StringVar(&o.CertSecret, "cert-secret", "kausality-webhook-tls", "Secret with the webhook's serving certificate.")
-	fl.StringVar(&o.AuthoritySecret, "authority-secret", "kausality-webhook-authority", "Secret with the keys of the authorities that sign it.")
-	fl.StringVar(&o.ClaimsKeySecret, "claims-key-secret", manifests.SecretClaimsKey,
-		"Secret with the key that seals votes and used approvals; it is created where it does not exist.")
-	fl.StringArrayVar(&hosts, "certificate-host", nil, "Further host that the certificate in --cert-secret is for, as of the history's Service; repeatable.")
+	fl.StringArrayVar(&hosts, "certificate-host", nil, "Further host that the webhook's certificate is for, as of the history's Service; repeatable.")
 	whose := choice.One(&certificates, certificatesOwn, certificatesOwn+" (renew them)",
-		certificatesSecret+" (take the bundle from ca.crt of --cert-secret, which another program writes)")
+		certificatesSecret+" (take the bundle from ca.crt of the Secret "+manifests.SecretServing+", which another program writes)")
 	fl.Var(whose, "certificates", whose.List()+".")
 	fl.DurationVar(&o.Rotation.ServingLife, "certificate-lifetime", certs.DefaultServingLife,
 		"How long a serving certificate is valid; it is replaced when a third of that is left.")

@@ -13,7 +13,7 @@ import (
 // notifySlackCommand shows pending changes in a channel of Slack.
 func notifySlackCommand() *cobra.Command {
 	p := processFlags{}
-	var file, bot, app, api, namespace string
+	var file, bot, app, api string
 	var roles bool
 	cmd := &cobra.Command{
 		Use: "slack", Short: "Show pending changes in a channel of Slack, where users decide about them by buttons.", Args: noArgs,
@@ -23,14 +23,14 @@ func notifySlackCommand() *cobra.Command {
 				return usageError{fmt.Errorf("--config-file: %w", err)}
 			}
 			if roles {
-				return slack.WriteRoles(cmd.OutOrStdout(), c, namespace)
+				return slack.WriteRoles(cmd.OutOrStdout(), c, manifests.Namespace)
 			}
 			t, err := slack.ReadTokens(bot, app)
 			if err != nil {
 				return usageError{err}
 			}
 			return p.run(cmd.Context(), "slack", func(ctx context.Context) error {
-				return slack.Run(ctx, slack.Options{Process: p.Process, Config: c, Tokens: t, Namespace: namespace, URL: api,
+				return slack.Run(ctx, slack.Options{Process: p.Process, Config: c, Tokens: t, Namespace: manifests.Namespace, URL: api,
 					Reread: func() (slack.Tokens, error) { return slack.ReadTokens(bot, app) }})
 			})
 		},
@@ -40,7 +40,6 @@ func notifySlackCommand() *cobra.Command {
 	fl.StringVar(&bot, "bot-token-file", "", "File with the bot token of the app, xoxb-…")
 	fl.StringVar(&app, "app-token-file", "", "File with the app-level token, xapp-…, with the scope connections:write.")
 	fl.StringVar(&api, "slack-api-url", "", "URL of Slack's Web API, with a slash at the end; empty for Slack's own.")
-	fl.StringVar(&namespace, "click-namespace", manifests.Namespace, "Namespace where clicks are stored until they are worked off.")
 	fl.BoolVar(&roles, "print-roles", false, "Print the ServiceAccount, roles and bindings that the configuration needs, and exit.")
 	fl.StringVar(&p.kubeconfig, "kubeconfig", "", "Kubeconfig of the API server; in a cluster the pod's own ServiceAccount is used.")
 	fl.BoolVarP(&p.debug, "debug", "d", false, "Emit debug logs in addition to info logs.")

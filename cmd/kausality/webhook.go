@@ -47,8 +47,7 @@ func webhookCommand() *cobra.Command {
 	a.add(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.CertDir, "cert-dir", "", "Directory with the serving certificate tls.crt and its key tls.key; read again when they change.")
-	fl.StringVar(&o.CertSecret, "cert-secret", "", "Secret with the serving certificate, instead of --cert-dir; it is watched.")
-	fl.StringVar(&o.CertNamespace, "cert-secret-namespace", manifests.Namespace, "Namespace of --cert-secret.")
+	fl.StringVar(&o.CertSecret, "cert-secret", "", "Secret in "+manifests.Namespace+" with the serving certificate, instead of --cert-dir; it is watched.")
 	fl.StringVar(&o.ClientCAFile, "client-ca-file", "",
 		"PEM file with the authorities of clients, read again when it changes; clients without a certificate of one are not answered. All are where it is empty.")
 	fl.StringVar(&o.BindAddress, "bind-address", ":9443", "HOST:PORT to serve the webhook on.")

@@ -105,8 +105,7 @@ func newHarness(t *testing.T, failing func(verb string, o client.Object) error, 
 	h.Controller = &Controller{
 		Options: Options{
 			Process:   cluster.Process{Log: logr.Discard()},
-			Manifests: manifests.Options{WebhookURL: "https://webhook.example.org:9443"}, Namespace: "kausality-system",
-			CertSecret: "serving", AuthoritySecret: "authority",
+			Manifests: manifests.Options{WebhookURL: "https://webhook.example.org:9443"},
 			Rotation: certs.Rotation{Hosts: []string{"webhook.example.org"}},
 		},
 		Cached: c, Direct: c, Metadata: noObjects, Now: time.Now, applied: map[string]applied{},
@@ -150,7 +149,7 @@ func TestReconcile(t *testing.T) {
 	h := newHarness(t, nil, policyCRD(), shopPolicy())
 	_, err := h.run(t)
 	require.NoError(t, err)
-	assert.True(t, h.exists(t, &corev1.Secret{}, h.Namespace, "serving"))
+	assert.True(t, h.exists(t, &corev1.Secret{}, manifests.Namespace, manifests.SecretServing))
 	assert.True(t, h.exists(t, &rbacv1.ClusterRole{}, "", manifests.RoleGatePolicies))
 	live := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	require.True(t, h.exists(t, live, "", scope.ConfigurationName))
@@ -240,7 +239,7 @@ func TestReconcileFails(t *testing.T) {
 		"Conflict": {
 			reason: "another replica was the leader a moment ago",
 			failing: func(_ string, o client.Object) error {
-				return onlyFor(o != nil && o.GetName() == "authority", conflict)
+				return onlyFor(o != nil && o.GetName() == manifests.SecretAuthority, conflict)
 			},
 			is: kerrors.IsConflict,
 		},
@@ -249,7 +248,7 @@ func TestReconcileFails(t *testing.T) {
 			h := newHarness(t, tc.failing, policyCRD(), shopPolicy())
 			_, err := h.run(t)
 			assert.True(t, tc.is(err), "%s: got %v", tc.reason, err)
-			assert.False(t, h.exists(t, &corev1.Secret{}, h.Namespace, "serving"), "the certificate before its authority")
+			assert.False(t, h.exists(t, &corev1.Secret{}, manifests.Namespace, manifests.SecretServing), "the certificate before its authority")
 			if tc.reported {
 				assert.Equal(t, v1alpha1.KausalityReasonNotWritten, h.ready(t).Reason)
 			}

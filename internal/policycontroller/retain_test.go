@@ -105,7 +105,7 @@ func TestCount(t *testing.T) {
 }
 
 func TestConditions(t *testing.T) {
-	c := &Controller{Options: Options{CertSecret: "tls"}}
+	c := &Controller{Options: Options{}}
 	cases := map[string]struct {
 		fault      error
 		out        outcome

@@ -40,16 +40,7 @@ type Options struct {
 	// Manifests has the address of the webhook, the default mode and the identities
 	// of the components. CABundle and Resources are not read.
 	Manifests manifests.Options
-	// Namespace of the Secrets.
-	Namespace string
-	// CertSecret holds what the webhook serves: tls.crt and tls.key, and the
-	// bundle to trust in ca.crt.
-	CertSecret string
-	// AuthoritySecret holds the authorities' keys; no other component reads it.
-	AuthoritySecret string
-	// ClaimsKeySecret holds the key that seals claims. It is created where it does not exist, and never changed.
-	ClaimsKeySecret string
-	// ForeignCertificates: another controller fills CertSecret, such as cert-manager.
+	// ForeignCertificates: another controller fills manifests.SecretServing, such as cert-manager.
 	ForeignCertificates bool
 	Rotation            certs.Rotation
 	// Owner is the ClusterRole that owns what is made here, so that it goes when

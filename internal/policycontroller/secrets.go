@@ -15,6 +15,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/certs"
 	"github.com/kausality-io/function-kausality/internal/cluster"
+	"github.com/kausality-io/function-kausality/internal/manifests"
 )
 
 // keyAuthorities of the Secret with the authorities.
@@ -39,10 +40,7 @@ type renewal struct {
 // createClaimsKey creates the key that seals claims where there is none. Its loss is that of all votes and approvals that wait (KR-13-69), so that
 // it is never replaced.
 func createClaimsKey(ctx context.Context, c *Controller) error {
-	if c.ClaimsKeySecret == "" {
-		return nil
-	}
-	s, err := c.secret(ctx, c.ClaimsKeySecret)
+	s, err := c.secret(ctx, manifests.SecretClaimsKey)
 	if err != nil || s.ResourceVersion != "" {
 		return err
 	}
@@ -58,7 +56,7 @@ func (c *Controller) rotate(ctx context.Context) (renewal, error) {
 	if err := createClaimsKey(ctx, c); err != nil {
 		return renewal{}, err
 	}
-	serving, err := c.secret(ctx, c.CertSecret)
+	serving, err := c.secret(ctx, manifests.SecretServing)
 	if err != nil {
 		return renewal{}, err
 	}
@@ -71,7 +69,7 @@ func (c *Controller) rotate(ctx context.Context) (renewal, error) {
 		}
 		return out, nil
 	}
-	authorities, err := c.secret(ctx, c.AuthoritySecret)
+	authorities, err := c.secret(ctx, manifests.SecretAuthority)
 	if err != nil {
 		return renewal{}, err
 	}
@@ -98,11 +96,11 @@ func (c *Controller) state(authorities, serving *corev1.Secret) certs.State {
 	var s certs.State
 	var err error
 	if s.Authorities, err = certs.DecodeAll(authorities.Data[keyAuthorities]); err != nil {
-		c.Log.Error(err, "cannot parse the stored authorities, creating new ones", "secret", c.AuthoritySecret)
+		c.Log.Error(err, "cannot parse the stored authorities, creating new ones", "secret", manifests.SecretAuthority)
 		s.Authorities = nil
 	}
 	if s.Serving, err = certs.Decode(serving.Data[corev1.TLSCertKey], serving.Data[corev1.TLSPrivateKeyKey]); err != nil {
-		c.Log.Error(err, "cannot parse the stored serving certificate, creating a new one", "secret", c.CertSecret)
+		c.Log.Error(err, "cannot parse the stored serving certificate, creating a new one", "secret", manifests.SecretServing)
 		s.Serving = certs.Pair{}
 	}
 	return s
@@ -128,9 +126,9 @@ func (c *Controller) serve(ctx context.Context, stored *corev1.Secret, next cert
 // secret as it is; an empty one where it does not exist.
 func (c *Controller) secret(ctx context.Context, name string) (*corev1.Secret, error) {
 	s := &corev1.Secret{}
-	err := c.Direct.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, s)
+	err := c.Direct.Get(ctx, client.ObjectKey{Namespace: manifests.Namespace, Name: name}, s)
 	if kerrors.IsNotFound(err) {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: name}}, nil
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: manifests.Namespace, Name: name}}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read secret %s: %w", name, err)

@@ -164,7 +164,7 @@ func (c *Controller) conditions(k *v1alpha1.Kausality, fault error, out outcome)
 		set(ready, false, v1alpha1.KausalityReasonNotWritten, out.failed.Error())
 		set(configured, false, v1alpha1.KausalityReasonNotWritten, "the webhook configuration in the cluster may be stale")
 	case !out.configured:
-		set(ready, false, v1alpha1.KausalityReasonNoCertificate, "there is no serving certificate in secret "+c.CertSecret+" yet")
+		set(ready, false, v1alpha1.KausalityReasonNoCertificate, "there is no serving certificate in secret "+manifests.SecretServing+" yet")
 		set(configured, false, v1alpha1.KausalityReasonNoCertificate, "there is no serving certificate yet")
 	case out.removing:
 		set(ready, false, v1alpha1.KausalityReasonBeingRemoved, "Kausality is being removed: nothing is enforced or masked any more; to cancel the removal, run "+
