@@ -23,6 +23,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/hack/gatestates"
 )
 
 // Pipeline is what the composition function sees of one reconcile of an XR.
@@ -118,15 +119,15 @@ func exploreFunction(t *testing.T, found explored) (asked int) {
 		reason := ""
 		was, is := gate1(before), gate1(after)
 		switch from, to := statusOf(before), statusOf(after); {
-		case from == gating.StatusTerminating && to != gating.StatusTerminating:
+		case from == gatestates.StatusTerminating && to != gatestates.StatusTerminating:
 			t.Errorf("%s: a terminating MR is %s", in, to)
 		case mask.FormatGate(was) != mask.FormatGate(is):
-			if to != gating.StatusUnmasked && to != gating.StatusPaused {
+			if to != gatestates.StatusUnmasked && to != gatestates.StatusPaused {
 				reason = is.Reason
 			}
-			found.note(taken{from, to, gating.MoverFunction, reason}, in)
+			found.note(taken{from, to, gatestates.MoverFunction, reason}, in)
 		case from != to:
-			found.note(taken{from, to, gating.MoverFunction, ""}, in)
+			found.note(taken{from, to, gatestates.MoverFunction, ""}, in)
 		}
 	}
 	for name, o := range product(storedMasks(), providerReports(), circumstances()[:3], cloudStates()[:3]) {

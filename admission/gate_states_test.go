@@ -21,12 +21,13 @@ import (
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/hack/gatestates"
 )
 
 // taken is a transition as the code takes it.
 type taken struct {
-	from, to gating.Status
-	by       gating.Mover
+	from, to gatestates.Status
+	by       gatestates.Mover
 	reason   string
 }
 
@@ -211,7 +212,7 @@ func exploreGate(t *testing.T, found explored) (asked int) {
 					in := fmt.Sprintf("%s, %s, %s, %s", name, what, g.Mode, g.Now.Format(time.TimeOnly))
 					holdsOfEvery(t, in, g, d)
 					if d.Action != gating.ActionNone {
-						found.note(taken{statusOf(mr), statusOf(decided(mr, d)), gating.MoverGate, d.Gate.Reason}, in)
+						found.note(taken{statusOf(mr), statusOf(decided(mr, d)), gatestates.MoverGate, d.Gate.Reason}, in)
 					}
 				}
 			}
@@ -227,7 +228,7 @@ func holdsOfEvery(t *testing.T, in string, g gating.Managed, d gating.Decision) 
 	case g.MR.Deleting() && d.Action != gating.ActionNone:
 		t.Errorf("%s: touches what is being deleted: %s", in, d.Action)
 	case d.Action == gating.ActionOpen && frozenAbove(g) &&
-		(d.Gate.Reason == v1alpha1.GateReasonApproved || d.Gate.Reason == v1alpha1.GateReasonChanged && statusOf(g.MR) == gating.StatusHeld):
+		(d.Gate.Reason == v1alpha1.GateReasonApproved || d.Gate.Reason == v1alpha1.GateReasonChanged && statusOf(g.MR) == gatestates.StatusHeld):
 		t.Errorf("%s: opens what is frozen", in)
 	case d.Action == gating.ActionOpen && slices.Contains(d.Gate.Verbs, v1alpha1.VerbDelete) != (d.Gate.DeleteAt != nil) &&
 		d.Gate.Reason == v1alpha1.GateReasonApproved && slices.Contains(d.Gate.Verbs, v1alpha1.VerbDelete):
@@ -239,7 +240,7 @@ func holdsOfEvery(t *testing.T, in string, g gating.Managed, d gating.Decision) 
 			t.Errorf("%s: adds %s to %v", in, p, author)
 		}
 	}
-	if s := statusOf(g.MR); (s == gating.StatusOpen || s == gating.StatusConfirming || s == gating.StatusDeleting) &&
+	if s := statusOf(g.MR); (s == gatestates.StatusOpen || s == gatestates.StatusConfirming || s == gatestates.StatusDeleting) &&
 		g.Mode == v1alpha1.ModeEnforce && d.Action == gating.ActionNone && d.Again <= 0 {
 		t.Errorf("%s: stays open with no deadline: %s", in, d.Why)
 	}
@@ -288,12 +289,12 @@ func exploreWebhook(t *testing.T, found explored) (asked int) {
 			after = parent.Sum(persisted(req, apply(req.Object, d)), parent.RoleManaged)
 		}
 		switch from, to := statusOf(before), statusOf(after); {
-		case from == gating.StatusTerminating && to != gating.StatusTerminating:
+		case from == gatestates.StatusTerminating && to != gatestates.StatusTerminating:
 			t.Errorf("%s: a terminating MR is %s", in, to)
 		case d.Gate != nil:
-			found.note(taken{from, to, gating.MoverWebhook, d.Gate.Reason}, in)
+			found.note(taken{from, to, gatestates.MoverWebhook, d.Gate.Reason}, in)
 		case from != to:
-			found.note(taken{from, to, gating.MoverWebhook, ""}, in)
+			found.note(taken{from, to, gatestates.MoverWebhook, ""}, in)
 		}
 	}
 	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeEnforce, v1alpha1.ModeLog} {
@@ -322,13 +323,13 @@ func exploreProvider(found explored) {
 			for _, b := range providerReports() {
 				from, to := statusOf(parent.Sum(fx.With(o, a.mod), parent.RoleManaged)), statusOf(parent.Sum(fx.With(o, b.mod), parent.RoleManaged))
 				if from != to {
-					found.note(taken{from, to, gating.MoverProvider, ""}, name+", "+a.name+", "+b.name)
+					found.note(taken{from, to, gatestates.MoverProvider, ""}, name+", "+a.name+", "+b.name)
 				}
 			}
 		}
 	}
 	found.note(taken{statusOf(parent.Sum(fx.With(fx.Unmasked(), fx.Deleting), parent.RoleManaged)), statusOf(nil),
-		gating.MoverProvider, ""}, "its finalizer goes")
+		gatestates.MoverProvider, ""}, "its finalizer goes")
 }
 
 // exploreRuns decides about open gates of Workspaces, whose run an approval lets destroy.
@@ -344,16 +345,17 @@ func exploreRuns(t *testing.T, found explored) (asked int) {
 		mr := parent.Sum(o, parent.RoleManaged)
 		g := gating.Managed{MR: mr, Kind: newWorld().Kind(o.GroupVersionKind()), Mode: v1alpha1.ModeEnforce, Deadline: time.Hour, User: "gate", Now: fx.Noon}
 		g.Holders = []identity.Holder{{State: mr, Kind: g.Kind}, {State: xr, Kind: newWorld().Kind(xr.GroupVersionKind)}}
-		for _, g.By = range []gating.Mover{gating.MoverGate, gating.MoverFunction} {
+		for _, by := range []gatestates.Mover{gatestates.MoverGate, gatestates.MoverFunction} {
+			g.ByFunction = by == gatestates.MoverFunction
 			asked++
 			d := g.Decide()
-			if statusOf(mr) == gating.StatusConfirming { // it closes: nothing is left to destroy
+			if statusOf(mr) == gatestates.StatusConfirming { // it closes: nothing is left to destroy
 				continue
 			}
 			if d.Action != gating.ActionOpen || !d.Gate.Destroys || slices.Contains(d.Policies, string(v1alpha1.VerbDelete)) {
 				t.Errorf("%s: %s %+v", name, d.Action, d.Gate)
 			}
-			found.note(taken{statusOf(mr), statusOf(decided(mr, d)), g.By, d.Gate.Reason}, name)
+			found.note(taken{statusOf(mr), statusOf(decided(mr, d)), by, d.Gate.Reason}, name)
 		}
 	}
 	return asked
@@ -368,7 +370,7 @@ func TestGateTransitions(t *testing.T) {
 	asked += exploreRuns(t, found)
 	exploreProvider(found)
 	rows := map[taken]bool{}
-	for _, r := range gating.Transitions() {
+	for _, r := range gatestates.Transitions() {
 		for _, from := range r.From {
 			for _, by := range r.By {
 				k := taken{from, r.To, by, r.Reason}
@@ -394,11 +396,11 @@ func TestGateTransitions(t *testing.T) {
 // state in which the provider may act, the deadline leads to one in which it may
 // not, without any other actor.
 func TestGateClosesAgain(t *testing.T) {
-	for _, s := range []gating.Status{gating.StatusOpen, gating.StatusConfirming, gating.StatusDeleting} {
+	for _, s := range []gatestates.Status{gatestates.StatusOpen, gatestates.StatusConfirming, gatestates.StatusDeleting} {
 		closes := false
-		for _, r := range gating.Transitions() {
-			closes = closes || slices.Contains(r.By, gating.MoverGate) && r.Reason == v1alpha1.GateReasonExpired &&
-				r.To == gating.StatusExpired && slices.Contains(r.From, s)
+		for _, r := range gatestates.Transitions() {
+			closes = closes || slices.Contains(r.By, gatestates.MoverGate) && r.Reason == v1alpha1.GateReasonExpired &&
+				r.To == gatestates.StatusExpired && slices.Contains(r.From, s)
 		}
 		if !closes {
 			t.Errorf("%s has no deadline", s)
@@ -407,31 +409,31 @@ func TestGateClosesAgain(t *testing.T) {
 }
 
 // statusOf the gate of an MR; nil is one that does not exist.
-func statusOf(mr *parent.State) gating.Status {
+func statusOf(mr *parent.State) gatestates.Status {
 	if mr == nil {
-		return gating.StatusAbsent
+		return gatestates.StatusAbsent
 	}
 	_, remembered := mask.ParseAuthor(mr.Annotations[v1alpha1.AnnotationKeyManagementPolicies])
 	gate := mask.ParseGate(mr.Annotations)
 	switch {
 	case mr.Deleting():
-		return gating.StatusTerminating
+		return gatestates.StatusTerminating
 	case !remembered && mask.Maskable(mr.ManagementPolicies):
-		return gating.StatusUnmasked
+		return gatestates.StatusUnmasked
 	case !remembered:
-		return gating.StatusPaused
+		return gatestates.StatusPaused
 	case gate.State == v1alpha1.GateOpen && slices.Contains(gate.Verbs, v1alpha1.VerbDelete):
-		return gating.StatusDeleting
+		return gatestates.StatusDeleting
 	case gate.State == v1alpha1.GateOpen && reported(mr, gate):
-		return gating.StatusConfirming
+		return gatestates.StatusConfirming
 	case gate.State == v1alpha1.GateOpen:
-		return gating.StatusOpen
+		return gatestates.StatusOpen
 	case gate.Reason == v1alpha1.GateReasonExpired:
-		return gating.StatusExpired
+		return gatestates.StatusExpired
 	case gate.Reason == v1alpha1.GateReasonPending, gate.Reason == v1alpha1.GateReasonFrozen:
-		return gating.StatusHeld
+		return gatestates.StatusHeld
 	}
-	return gating.StatusClosed
+	return gatestates.StatusClosed
 }
 
 // reported: the provider has observed the opened generation.

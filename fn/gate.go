@@ -155,6 +155,6 @@ func (r *run) gating(res *resource) gating.Managed {
 	}
 	g := gating.Of(state, r.world.Kind(mr.GroupVersionKind()), gating.Observe(mr, r.world.secrets), configured, gating.Defaults{})
 	g.Mode, g.Policies, g.Holders, g.Covering, g.Live = mode, r.guarded, []identity.Holder{xr}, r.policies.Covering(state), true
-	g.By, g.Now = gating.MoverFunction, r.now
+	g.ByFunction, g.Now = true, r.now
 	return g
 }

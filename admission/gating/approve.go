@@ -229,7 +229,7 @@ func (g Managed) open(author []string, was v1alpha1.Gate, h identity.Holder, set
 	if slices.Contains(verbs, v1alpha1.VerbDelete) {
 		at := approval.Stamp(g.Now)
 		next.DeleteAt = &at
-		if g.By == MoverFunction {
+		if g.ByFunction {
 			next.Reason = v1alpha1.GateReasonDeletionApproved
 		}
 	}
@@ -247,7 +247,7 @@ func (g Managed) open(author []string, was v1alpha1.Gate, h identity.Holder, set
 		} else {
 			effect = &identity.ClaimEffect{Holder: h.State.Ref, Entry: m.Entry, Use: g.use(id), Stored: stored, HasStored: has, Value: value, ID: claim.ID}
 		}
-		if g.By == MoverFunction {
+		if g.ByFunction {
 			claim.ID = m.Entry.Content
 		}
 		next.Claim = withUse(next.Claim, claim.ID)

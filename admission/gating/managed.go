@@ -58,11 +58,11 @@ type Managed struct {
 	Policies *allowance.Set
 	// Suspended: the policy is, and no approval opens the gate.
 	Suspended bool
-	// By is who makes the transitions: MoverGate, also where empty, or
-	// MoverFunction, which cannot write to the Holders. It takes no claims: the gate
+	// ByFunction reports whether the composition function makes the transitions, which cannot
+	// write to the Holders. It takes no claims: the gate
 	// shows the use of a once approval by the content of that approval, and Decide
 	// relies on the Holders' claims to list what is used.
-	By Mover
+	ByFunction bool
 	// User hash of the gate controller, for claims.
 	User string
 	Now  time.Time

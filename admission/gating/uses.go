@@ -50,7 +50,7 @@ func (g Managed) unfinished(was v1alpha1.Gate) string {
 // withdrawn reports whether a use can be forgotten where no claims are taken: no
 // holder has the approval any more. Otherwise the gate would collect them.
 func (g Managed) withdrawn(id string) bool {
-	return g.By == MoverFunction && !slices.ContainsFunc(g.Holders, func(h identity.Holder) bool {
+	return g.ByFunction && !slices.ContainsFunc(g.Holders, func(h identity.Holder) bool {
 		return gives(h.State, id) || approval.ParseClaims(h.State.Annotations[v1alpha1.AnnotationKeyClaims]).Find(id) != nil
 	})
 }

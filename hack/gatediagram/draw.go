@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/hack/gatestates"
 )
 
 // box of a state, or of a group of states, by its middle and half its size.
@@ -23,33 +23,33 @@ const (
 func at(x, y float64) box { return box{x, y, halfW, halfH} }
 
 // places of the states.
-var places = map[gating.Status]box{
-	gating.StatusAbsent:      at(90, 38),
-	gating.StatusUnmasked:    at(440, 92),
-	gating.StatusPaused:      at(850, 38),
-	gating.StatusOpen:        at(200, 225),
-	gating.StatusConfirming:  at(470, 225),
-	gating.StatusHeld:        at(180, 470),
-	gating.StatusClosed:      at(370, 470),
-	gating.StatusExpired:     at(560, 470),
-	gating.StatusDeleting:    at(700, 345),
-	gating.StatusTerminating: at(895, 345),
+var places = map[gatestates.Status]box{
+	gatestates.StatusAbsent:      at(90, 38),
+	gatestates.StatusUnmasked:    at(440, 92),
+	gatestates.StatusPaused:      at(850, 38),
+	gatestates.StatusOpen:        at(200, 225),
+	gatestates.StatusConfirming:  at(470, 225),
+	gatestates.StatusHeld:        at(180, 470),
+	gatestates.StatusClosed:      at(370, 470),
+	gatestates.StatusExpired:     at(560, 470),
+	gatestates.StatusDeleting:    at(700, 345),
+	gatestates.StatusTerminating: at(895, 345),
 }
 
 // group of states that share a transition, drawn as a frame around them.
 type group struct {
 	name   string
-	states []gating.Status
+	states []gatestates.Status
 	box
 }
 
 // groups, larger ones first.
 var groups = []group{
-	{name: "masked", box: box{410, 350, 370, 220}, states: []gating.Status{gating.StatusClosed, gating.StatusHeld,
-		gating.StatusExpired, gating.StatusOpen, gating.StatusConfirming, gating.StatusDeleting}},
-	{name: "may act", box: box{335, 225, 225, 50}, states: []gating.Status{gating.StatusOpen, gating.StatusConfirming}},
-	{name: "may only look", box: box{370, 470, 270, 50}, states: []gating.Status{gating.StatusClosed, gating.StatusHeld,
-		gating.StatusExpired}},
+	{name: "masked", box: box{410, 350, 370, 220}, states: []gatestates.Status{gatestates.StatusClosed, gatestates.StatusHeld,
+		gatestates.StatusExpired, gatestates.StatusOpen, gatestates.StatusConfirming, gatestates.StatusDeleting}},
+	{name: "may act", box: box{335, 225, 225, 50}, states: []gatestates.Status{gatestates.StatusOpen, gatestates.StatusConfirming}},
+	{name: "may only look", box: box{370, 470, 270, 50}, states: []gatestates.Status{gatestates.StatusClosed, gatestates.StatusHeld,
+		gatestates.StatusExpired}},
 }
 
 // edge of the picture: all rows that lead from one box to another.
@@ -59,7 +59,7 @@ type edge struct {
 }
 
 // draw the picture.
-func draw(rows []gating.Transition) ([]byte, error) {
+func draw(rows []gatestates.Transition) ([]byte, error) {
 	edges, err := edgesOf(rows)
 	if err != nil {
 		return nil, err
@@ -89,8 +89,8 @@ func draw(rows []gating.Transition) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func keys() func(func(gating.Status) bool) {
-	return func(yield func(gating.Status) bool) {
+func keys() func(func(gatestates.Status) bool) {
+	return func(yield func(gatestates.Status) bool) {
 		for s := range places {
 			if !yield(s) {
 				return
@@ -101,7 +101,7 @@ func keys() func(func(gating.Status) bool) {
 
 // edgesOf the rows, in their order; a group stands for its states where a row
 // is about all of them.
-func edgesOf(rows []gating.Transition) ([]edge, error) {
+func edgesOf(rows []gatestates.Transition) ([]edge, error) {
 	var out []edge
 	index := map[[2]box]int{}
 	for i, r := range rows {
@@ -126,13 +126,13 @@ func edgesOf(rows []gating.Transition) ([]edge, error) {
 	return out, nil
 }
 
-func boxesOf(states []gating.Status) ([]box, error) {
+func boxesOf(states []gatestates.Status) ([]box, error) {
 	left := slices.Clone(states)
 	var out []box
 	for _, g := range groups {
-		if !slices.ContainsFunc(g.states, func(s gating.Status) bool { return !slices.Contains(left, s) }) {
+		if !slices.ContainsFunc(g.states, func(s gatestates.Status) bool { return !slices.Contains(left, s) }) {
 			out = append(out, g.box)
-			left = slices.DeleteFunc(left, func(s gating.Status) bool { return slices.Contains(g.states, s) })
+			left = slices.DeleteFunc(left, func(s gatestates.Status) bool { return slices.Contains(g.states, s) })
 		}
 	}
 	for _, s := range left {
@@ -155,7 +155,7 @@ func fill(name string) string {
 	return map[string]string{"may act": "#fff8c5", "may only look": "#dafbe1"}[name] + map[string]string{"masked": "#f6f8fa"}[name]
 }
 
-func state(out *bytes.Buffer, s gating.Status, b box) {
+func state(out *bytes.Buffer, s gatestates.Status, b box) {
 	fmt.Fprintf(out, `  <rect x="%g" y="%g" width="%g" height="%g" rx="8" fill="#ffffff" stroke="#24292f" stroke-width="1.5"/>`+
 		`<text x="%g" y="%g" font-size="14" text-anchor="middle" fill="#24292f">%s</text>
 `, b.x-b.w, b.y-b.h, 2*b.w, 2*b.h, b.x, b.y+5, s)

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/hack/gatestates"
 )
 
 // The picture is XML, the same each time, and shows every state and every row.
 func TestDraw(t *testing.T) {
-	rows := gating.Transitions()
+	rows := gatestates.Transitions()
 	got, err := draw(rows)
 	if err != nil {
 		t.Fatal(err)
@@ -49,8 +49,8 @@ func TestDraw(t *testing.T) {
 }
 
 func TestDrawUnknown(t *testing.T) {
-	for _, r := range []gating.Transition{{To: "limbo"}, {From: []gating.Status{"limbo"}, To: gating.StatusClosed}} {
-		if _, err := draw([]gating.Transition{r}); err == nil {
+	for _, r := range []gatestates.Transition{{To: "limbo"}, {From: []gatestates.Status{"limbo"}, To: gatestates.StatusClosed}} {
+		if _, err := draw([]gatestates.Transition{r}); err == nil {
 			t.Errorf("a state without a place is drawn: %v", r)
 		}
 	}

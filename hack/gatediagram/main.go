@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/hack/gatestates"
 )
 
 // The table is between these lines of docs/gate.md.
@@ -28,7 +28,7 @@ func main() {
 }
 
 func write(root string) error {
-	rows := gating.Transitions()
+	rows := gatestates.Transitions()
 	picture, err := draw(rows)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func replace(page []byte, with string) ([]byte, error) {
 }
 
 // table of transitions in Markdown; the numbers are those in the picture.
-func table(rows []gating.Transition) string {
+func table(rows []gatestates.Transition) string {
 	var out strings.Builder
 	out.WriteString("| | from | to | by | reason | when |\n|---|---|---|---|---|---|\n")
 	for i, r := range rows {

@@ -1,4 +1,4 @@
-package gating
+package gatestates
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 )
 
 // Status is a state of the gate's machine. It depends on one version of the
-// managed resource alone (KR-08-23), so that a restarted process finds it again.
+// managed resource alone, so that a restarted process finds it again.
 type Status string
 
 const (
@@ -43,10 +43,10 @@ type Mover string
 const (
 	// MoverWebhook: in the very request that brings the cause.
 	MoverWebhook Mover = "webhook"
-	// MoverGate is the gate controller (Managed.Decide).
+	// MoverGate is the gate controller (gating.Managed.Decide).
 	MoverGate Mover = "gate"
 	// MoverFunction is the composition function where it masks itself: it uses
-	// Evaluator and Managed.Decide as the other two do.
+	// admission.Evaluator and gating.Managed.Decide as the other two do.
 	MoverFunction Mover = "function"
 	// MoverProvider: no component of Kausality, but what the provider reports or does.
 	MoverProvider Mover = "provider"
