@@ -122,6 +122,8 @@ var (
 type compiler struct {
 	rule   string
 	errors []RuleError
+	// certain and possible are the verbs without effect, as Ineffective returns them.
+	certain, possible []RuleError
 }
 
 // fail records an error of the current rule at a field below spec.
@@ -178,6 +180,10 @@ func each[T any](field string, texts []string, compile func(field, text string) 
 // has an error with Rule "" and applies to nothing.
 func Compile(p *v1alpha1.AllowancePolicy) (*Compiled, []RuleError) {
 	c := &compiler{}
+	return c.policy(p), c.errors
+}
+
+func (c *compiler) policy(p *v1alpha1.AllowancePolicy) *Compiled {
 	out := &Compiled{Name: p.Name, Created: p.CreationTimestamp.Time, subjects: slices.Clone(p.Spec.Subjects)}
 	switch {
 	case p.Spec.Match != nil && p.Spec.Target != nil:
@@ -191,7 +197,7 @@ func Compile(p *v1alpha1.AllowancePolicy) (*Compiled, []RuleError) {
 	default:
 		c.fail("target", "it is missing: name the kind that the policy is about")
 	}
-	return out, c.errors
+	return out
 }
 
 // kindsOf returns the kinds that the shorthand form names. Without a group any group is meant; "" is the core group.
@@ -270,7 +276,9 @@ func (c *compiler) allow(field string, in []v1alpha1.AllowedChange) []allowed {
 		at := fmt.Sprintf("%s[%d]", field, i)
 		e := allowed{target: anyKind, external: a.Relation == v1alpha1.RelationExternal, verbs: slices.Clone(a.Verbs),
 			entry: v1alpha1.Allowance{Relation: a.Relation, Verbs: slices.Clone(a.Verbs), ExternalTarget: a.ExternalTarget}}
+		about := verb.Target{AnyKind: true, AnyGroup: true}
 		if a.Target != nil {
+			about = verb.Target{Group: a.Target.APIGroup, Kind: a.Target.Kind}
 			e.target = kinds{group: a.Target.APIGroup, kind: a.Target.Kind}
 			e.entry.Kind = a.Target.Kind
 			e.entry.APIVersion = apiVersion(a.Target.APIGroup, a.Target.APIVersion)
@@ -278,6 +286,7 @@ func (c *compiler) allow(field string, in []v1alpha1.AllowedChange) []allowed {
 		e.mutations = c.mutations(at+".mutations", a.Mutations)
 		e.entry.Mutations = slices.Clone(a.Mutations)
 		c.checkAllowed(at, a)
+		c.effects(at+".verbs", about, &e)
 		out = append(out, e)
 	}
 	return out
@@ -351,6 +360,7 @@ func (c *compiler) shorthandAllow(field string, in []v1alpha1.ShorthandAllow) []
 			for j, v := range a.Mutations {
 				c.checkVerb(fmt.Sprintf("%s.mutations[%d]", at, j), v, true)
 			}
+			c.effects(at+".mutations", verb.Target{Kind: a.Kind, Group: e.target.group, AnyGroup: a.APIGroup == nil, AnyKind: a.Kind == ""}, &e)
 		case v1alpha1.RelationChild, v1alpha1.RelationControllerChild:
 			c.shorthandMutations(at, a.Mutations, &e)
 		default:
