@@ -17,7 +17,7 @@ func inWindow(ev *evaluation, a v1alpha1.AppliesTo, v *outcome.Verdict) *outcome
 	if !ev.PolicySet().HasRulesOf(a) {
 		return v
 	}
-	rules := approve.RulesFor(ev.Facts, approve.ChangesInWindow(ev.ctx, ev.Facts, a))
+	rules := ev.PolicySet().MatchingAny(approve.ChangesInWindow(ev.ctx, ev.Facts, a))
 	closed := rules.Closed(nil, ev.Req.Time)
 	if closed == "" {
 		return v

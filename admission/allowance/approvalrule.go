@@ -302,6 +302,19 @@ func (s *Set) Matching(c *Change) Rules {
 	return out
 }
 
+// MatchingAny returns the ApprovalRules that match any of the changes, each once.
+func (s *Set) MatchingAny(changes []Change) Rules {
+	var out Rules
+	for i := range changes {
+		for _, r := range s.Matching(&changes[i]) {
+			if !slices.Contains(out, r) {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
 // About returns the ApprovalRules that require votes for some change of the object of a change, in its relation where it has one; nil where no
 // rule does.
 func (s *Set) About(c *Change) Rules {

@@ -24,24 +24,11 @@ type Poll struct {
 // PollOf returns the Poll for changes that are approved together: the rules that match any of them must be met
 // (KR-14-03). authors are those of the changes.
 func PollOf(f *facts.Facts, changes []allowance.Change, authors func() []string) *Poll {
-	rules := RulesFor(f, changes)
+	rules := f.PolicySet().MatchingAny(changes)
 	if len(rules) == 0 {
 		return nil
 	}
 	return &Poll{rules: rules, authors: authors(), now: f.Req.Time}
-}
-
-// RulesFor returns the rules that match any of the changes.
-func RulesFor(f *facts.Facts, changes []allowance.Change) allowance.Rules {
-	var rules allowance.Rules
-	for i := range changes {
-		for _, r := range f.PolicySet().Matching(&changes[i]) {
-			if !slices.Contains(rules, r) {
-				rules = append(rules, r)
-			}
-		}
-	}
-	return rules
 }
 
 // RulesAbout returns the rules that may match a change of an object, or of its external resource.

@@ -82,7 +82,7 @@ func (ev *decider) orphaningDeletion(root *parent.State, below []*parent.State) 
 	case freeze != nil:
 		return outcome.Refuse(ev.Facts, outcome.ClassNone, outcome.Frozen(freeze))
 	}
-	if ev.Options.ApproverRBAC.Required() || len(approve.RulesFor(ev.Facts, approve.Destroying(ev.ctx, ev.Facts, below))) > 0 {
+	if ev.Options.ApproverRBAC.Required() || len(ev.PolicySet().MatchingAny(approve.Destroying(ev.ctx, ev.Facts, below))) > 0 {
 		if r := actor.Authorize(ev.ctx, ev.Facts, ev.warnings, "a deletion that orphans the managed resources"); r != nil {
 			return outcome.Refuse(ev.Facts, outcome.ClassNone, *r)
 		}
