@@ -2,11 +2,11 @@ package admission
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/kausality-io/function-kausality/admission/actor"
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/approve"
 	"github.com/kausality-io/function-kausality/admission/authorize"
@@ -183,18 +183,7 @@ func (ed *editor) after() map[string]string {
 	if len(ed.annotations) == 0 {
 		return ed.incoming
 	}
-	out := maps.Clone(ed.incoming)
-	if out == nil {
-		out = map[string]string{}
-	}
-	for k, v := range ed.annotations {
-		if v == nil {
-			delete(out, k)
-		} else {
-			out[k] = *v
-		}
-	}
-	return out
+	return annotation.Apply(ed.incoming, ed.annotations)
 }
 
 // controllerWrites reports whether the writer is a controller of the object or of

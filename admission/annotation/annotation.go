@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"unicode/utf8"
 
@@ -161,4 +162,20 @@ func Cut(s string, size int) string {
 		s = s[:len(s)-last]
 	}
 	return s
+}
+
+// Apply returns a copy of annotations with edits; an edit to nil removes its key.
+func Apply(annotations map[string]string, edits map[string]*string) map[string]string {
+	out := maps.Clone(annotations)
+	if out == nil {
+		out = map[string]string{}
+	}
+	for k, v := range edits {
+		if v == nil {
+			delete(out, k)
+		} else {
+			out[k] = *v
+		}
+	}
+	return out
 }

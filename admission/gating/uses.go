@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
@@ -124,7 +125,6 @@ func SpendOpening(mr, holder *parent.State, now time.Time) map[string]*string {
 // holder's annotations.
 func spendAll(closed v1alpha1.Gate, holder *parent.State, now time.Time) map[string]*string {
 	after := *holder
-	after.Annotations = maps.Clone(holder.Annotations)
 	var edits map[string]*string
 	for range Uses(closed) {
 		claim := finish(closed, &after)
@@ -134,13 +134,9 @@ func spendAll(closed v1alpha1.Gate, holder *parent.State, now time.Time) map[str
 		if edits == nil {
 			edits = map[string]*string{}
 		}
-		for k, v := range Spend(after.Annotations, *claim, now) {
-			if edits[k] = v; v == nil {
-				delete(after.Annotations, k)
-			} else {
-				after.Annotations[k] = *v
-			}
-		}
+		spent := Spend(after.Annotations, *claim, now)
+		maps.Copy(edits, spent)
+		after.Annotations = annotation.Apply(after.Annotations, spent)
 	}
 	return edits
 }

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/subject"
@@ -63,7 +64,7 @@ func (r Review) Decide() Outcome {
 	if refused := r.protect(out.Edits); refused != "" {
 		return Outcome{Refused: refused}
 	}
-	after := apply(r.Incoming, out.Edits)
+	after := annotation.Apply(r.Incoming, out.Edits)
 	voter := approval.Voter{Name: r.User.Name, Machine: r.User.IsMachine(), Groups: r.User.Groups, Extra: r.User.Extra}
 	ballot := &approval.Ballot{Vote: voter.Vote(r.Manager, r.Groups, r.Now), Rules: true, Stored: r.Stored}
 	planned := func(id string) (approval.Known, bool) { return approval.Known{Named: id == r.Plan}, id == r.Plan }
@@ -106,22 +107,6 @@ func (r Review) protect(edits map[string]*string) (refused string) {
 		}
 	}
 	return ""
-}
-
-// apply returns a copy of the annotations with the edits.
-func apply(annotations map[string]string, edits map[string]*string) map[string]string {
-	out := maps.Clone(annotations)
-	if out == nil {
-		out = map[string]string{}
-	}
-	for k, v := range edits {
-		if v == nil {
-			delete(out, k)
-		} else {
-			out[k] = *v
-		}
-	}
-	return out
 }
 
 // Votes returns the votes for a plan, and what they lack by the Lacks of a Query; "" where they lack

@@ -1,7 +1,6 @@
 package settler
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -113,15 +113,7 @@ func (m *Memory) FillState(s *parent.State) *parent.State {
 		return s
 	}
 	c := *s
-	c.Annotations = map[string]string{}
-	maps.Copy(c.Annotations, s.Annotations)
-	for k, v := range scale.later {
-		if v == nil {
-			delete(c.Annotations, k)
-		} else {
-			c.Annotations[k] = *v
-		}
-	}
+	c.Annotations = annotation.Apply(s.Annotations, scale.later)
 	hop.Approval, hop.Unrequested, hop.Passed, hop.Causes = scale.own.Approval, scale.own.Unrequested, scale.own.Passed, scale.own.Causes
 	c.Annotations[v1alpha1.AnnotationKeyTrace] = append(slices.Clone(scale.above), hop).String()
 	return &c
