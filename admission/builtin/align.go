@@ -5,6 +5,8 @@ import (
 	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/admission/change"
 )
 
 // Manager of an object, as far as it makes a difference.
@@ -196,6 +198,6 @@ func zero(v any) bool {
 	case bool:
 		return !t
 	}
-	n, ok := number(v)
+	n, ok := change.Number(v)
 	return ok && n == 0
 }

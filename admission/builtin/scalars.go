@@ -9,12 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/admission/change"
 )
 
 // equals holds, for each type with values that have several forms, the function that compares two of them. All other
 // types have one form.
 var equals = map[reflect.Type]func(a, b any) bool{
-	reflect.TypeFor[resource.Quantity](): sameQuantity,
+	reflect.TypeFor[resource.Quantity](): SameQuantity,
 	reflect.TypeFor[metav1.Duration]():   sameDuration,
 	reflect.TypeFor[metav1.Time]():       sameTime,
 	reflect.TypeFor[metav1.MicroTime]():  sameTime,
@@ -24,15 +26,16 @@ var equals = map[reflect.Type]func(a, b any) bool{
 // resourceList is a type whose quantities the API server rounds up to thousandths.
 var resourceList = reflect.TypeFor[corev1.ResourceList]()
 
-func sameQuantity(a, b any) bool {
-	x, ok := quantity(a)
-	y, both := quantity(b)
+// SameQuantity reports whether two values are quantities, as texts or numbers, of the same amount.
+func SameQuantity(a, b any) bool {
+	x, ok := Quantity(a)
+	y, both := Quantity(b)
 	return ok && both && x.Cmp(y) == 0
 }
 
 func sameResource(a, b any) bool {
-	x, ok := quantity(a)
-	y, both := quantity(b)
+	x, ok := Quantity(a)
+	y, both := Quantity(b)
 	if !ok || !both {
 		return false
 	}
@@ -41,11 +44,11 @@ func sameResource(a, b any) bool {
 	return x.Cmp(y) == 0
 }
 
-// quantity returns the quantity of a value: text, or a number as JSON writes it.
-func quantity(v any) (q resource.Quantity, ok bool) {
+// Quantity returns the quantity of a value: text, or a number as JSON writes it.
+func Quantity(v any) (q resource.Quantity, ok bool) {
 	text, ok := v.(string)
 	if !ok {
-		if _, isNumber := number(v); !isNumber {
+		if _, isNumber := change.Number(v); !isNumber {
 			return q, false
 		}
 		raw, err := json.Marshal(v)
@@ -104,23 +107,11 @@ func texts(a, b any) (x, y string, ok bool) {
 	return x, y, ok && both
 }
 
-func number(v any) (float64, bool) {
-	switch n := v.(type) {
-	case int64:
-		return float64(n), true
-	case int:
-		return float64(n), true
-	case float64:
-		return n, true
-	}
-	return 0, false
-}
-
 // sameNumber reports whether two numbers are the same, as 3 and 3.0 are. Integers are not compared by way of float64,
 // which holds 53 bits.
 func sameNumber(a, b any) bool {
-	x, ok := number(a)
-	y, both := number(b)
+	x, ok := change.Number(a)
+	y, both := change.Number(b)
 	i, isInt := a.(int64)
 	j, areInt := b.(int64)
 	return ok && both && x == y && (!isInt || !areInt || i == j)

@@ -223,16 +223,16 @@ func (d *differ) equal(a, b any) bool {
 			return x == y // not by way of float64, which holds 53 bits
 		}
 	}
-	if x, ok := number(a); ok {
-		if y, ok := number(b); ok {
+	if x, ok := Number(a); ok {
+		if y, ok := Number(b); ok {
 			return x == y
 		}
 	}
 	return reflect.DeepEqual(a, b)
 }
 
-// number returns a number as a float64, so that 3 and 3.0 are equal: JSON decoders disagree on them.
-func number(v any) (float64, bool) {
+// Number returns a number as a float64, so that 3 and 3.0 are equal: JSON decoders disagree on them.
+func Number(v any) (float64, bool) {
 	switch t := v.(type) {
 	case int64:
 		return float64(t), true

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"pgregory.net/rapid"
 
+	"github.com/kausality-io/function-kausality/admission/builtin"
 	"github.com/kausality-io/function-kausality/admission/change"
 )
 
@@ -133,8 +134,8 @@ func TestEveryChangeShows(t *testing.T) {
 		}
 		have["apiVersion"], have["kind"] = "apps/v1", "Deployment"
 		if len(Difference(manifestMR(deployment(), have))) == 0 && fmt.Sprint(p.get()) != fmt.Sprint(was) {
-			if q, ok := amount(p.get()); ok {
-				if r, ok := amount(was); ok && q.Cmp(r) == 0 && (p.key == "cpu" || p.key == "memory") {
+			if q, ok := builtin.Quantity(p.get()); ok {
+				if r, ok := builtin.Quantity(was); ok && q.Cmp(r) == 0 && (p.key == "cpu" || p.key == "memory") {
 					return // another spelling of the same quantity
 				}
 			}

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/kausality-io/function-kausality/admission/builtin"
 	"github.com/kausality-io/function-kausality/admission/change"
 )
 
@@ -27,7 +28,7 @@ func (c *comparer) same(a, b any) bool {
 	if isText && both {
 		return sameQuantity(x, y) || sameDuration(x, y) || sameJSON(x, y)
 	}
-	return c.quantities && sameAmount(a, b)
+	return c.quantities && builtin.SameQuantity(a, b)
 }
 
 // unit of a quantity. A text without one may be a version, as 1.10, or an id, as 1e3.
@@ -51,32 +52,6 @@ func sameQuantity(a, b string) bool {
 }
 
 func quantityLike(s string) bool { return unit.MatchString(s) || plain.MatchString(s) }
-
-// sameAmount reports whether a number and a quantity are the same, in a place for quantities.
-func sameAmount(a, b any) bool {
-	x, ok := amount(a)
-	y, both := amount(b)
-	return ok && both && x.Cmp(y) == 0
-}
-
-// amount returns the quantity of a text or number; false for other values.
-func amount(v any) (q resource.Quantity, ok bool) {
-	text, isText := v.(string)
-	if !isText {
-		switch v.(type) {
-		case int64, int, float64:
-		default:
-			return q, false
-		}
-		raw, err := json.Marshal(v)
-		if err != nil {
-			return q, false
-		}
-		text = string(raw)
-	}
-	q, err := resource.ParseQuantity(text)
-	return q, err == nil
-}
 
 // sameDuration reports whether two durations with units are the same, as "90s" and "1m30s".
 func sameDuration(a, b string) bool {
