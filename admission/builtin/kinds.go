@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"maps"
 	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // defaulted fields get a value where they are written as zero. They are no pointers, so that zero is not set.
@@ -23,8 +25,6 @@ var defaulted = map[string]bool{
 // either.
 var assigned = []string{"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields",
 	"resourceVersion", "selfLink", "uid"}
-
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // prepared returns a manifest without the fields that are never stored as they are written, in the form in which it
 // is stored.
@@ -66,7 +66,7 @@ func written(manifest map[string]any) (metadata map[string]any, ok bool) {
 	}
 	if annotations, ok := metadata["annotations"].(map[string]any); ok {
 		annotations = maps.Clone(annotations)
-		delete(annotations, lastApplied)
+		delete(annotations, corev1.LastAppliedConfigAnnotation)
 		metadata["annotations"] = annotations
 	}
 	return metadata, true

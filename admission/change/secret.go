@@ -6,14 +6,13 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // redacted is shown, and part of ids, in place of a value that is secret.
 const redacted = "<redacted>"
-
-// lastApplied is the annotation in which kubectl apply keeps a copy of all values.
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // secretManifest finds a manifest of a Secret in a string: YAML or JSON, also JSON within JSON.
 var secretManifest = regexp.MustCompile(`kind\\*["']?\s*:\s*\\*["']?Secret(List)?\b`)
@@ -126,9 +125,9 @@ func (f SecretFields) RedactObject(content map[string]any) map[string]any {
 	}
 	shown, _ := out.(map[string]any)
 	metadata, _ := shown["metadata"].(map[string]any)
-	if annotations, ok := metadata["annotations"].(map[string]any); ok && annotations[lastApplied] != nil {
+	if annotations, ok := metadata["annotations"].(map[string]any); ok && annotations[corev1.LastAppliedConfigAnnotation] != nil {
 		annotations, metadata, shown = maps.Clone(annotations), maps.Clone(metadata), maps.Clone(shown)
-		delete(annotations, lastApplied)
+		delete(annotations, corev1.LastAppliedConfigAnnotation)
 		metadata["annotations"], shown["metadata"] = annotations, metadata
 	}
 	return shown
@@ -208,7 +207,7 @@ func showMap(m map[string]any, secret bool) (any, bool) {
 		var differs bool
 		items, isList := inner.([]any)
 		switch {
-		case k == lastApplied, secret && isSecretData(k):
+		case k == corev1.LastAppliedConfigAnnotation, secret && isSecretData(k):
 			shown, differs = hide(inner), inner != nil
 		case isList && k == "items" && m["kind"] == "SecretList":
 			shown, differs = showList(items, true)
@@ -259,7 +258,7 @@ func isSecretData(field string) bool { return field == "data" || field == "strin
 // is shown. It has where the object is a Secret, or a SecretList with items that may lack their kind, or where the
 // field is the annotation with kubectl's copy.
 func IsSecretField(m map[string]any, field string) bool {
-	return isSecretData(field) && isSecret(m) || field == "items" && m["kind"] == "SecretList" || field == lastApplied
+	return isSecretData(field) && isSecret(m) || field == "items" && m["kind"] == "SecretList" || field == corev1.LastAppliedConfigAnnotation
 }
 
 // SchemaSecrets returns the fields that the openAPIV3Schema of a CRD declares as format: password.

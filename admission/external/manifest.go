@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/kausality-io/function-kausality/admission/builtin"
 )
 
@@ -48,9 +50,6 @@ func managerOf(have map[string]any) builtin.Manager {
 	return builtin.Replaces
 }
 
-// lastApplied is where a client without server-side apply stores what it applied.
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
-
 // Inert reports whether the provider of an object makes no change to its external resource, although
 // that differs: provider-kubernetes without server-side apply compares the manifest with the one that it
 // applied last, and not with the object (KR-08-46).
@@ -64,7 +63,7 @@ func Inert(content map[string]any) bool {
 		return false
 	}
 	annotations, _ := at(have, "metadata", "annotations")
-	text, ok := annotations[lastApplied].(string)
+	text, ok := annotations[corev1.LastAppliedConfigAnnotation].(string)
 	if !ok {
 		return false
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"pgregory.net/rapid"
 
@@ -179,7 +180,7 @@ func TestInert(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"managedFields": managers, "annotations": object{lastApplied: string(raw)}}}
+		return object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"managedFields": managers, "annotations": object{corev1.LastAppliedConfigAnnotation: string(raw)}}}
 	}
 	other := object{"apiVersion": "v1", "kind": "ConfigMap", "data": object{"a": "2"}}
 	for name, tc := range map[string]struct {

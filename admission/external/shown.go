@@ -1,12 +1,11 @@
 package external
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"slices"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -82,20 +81,13 @@ func Digests(content map[string]any) map[string]string {
 		if out == nil {
 			out = map[string]string{}
 		}
-		out[p] = digest(v)
+		out[p] = annotation.Digest(v, digestLength)
 	}
 	return out
 }
 
-// digest returns the digest of a value of JSON types, in 16 hex digits.
-func digest(value any) string {
-	raw, err := json.Marshal(value)
-	if err != nil {
-		panic("a value of JSON types has no JSON: " + err.Error())
-	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:8])
-}
+// digestLength of a shown value, in digits.
+const digestLength = 16
 
 // moved returns the fields that show another external state than the one that the gate recorded after it closed. Old
 // is the value that they show now. New refers to the recorded value, which is not known itself. It is nil while the
@@ -133,7 +125,7 @@ func since(was *v1alpha1.GateObserved, have map[string]any, generation int64) []
 		switch d, known := was.Digests[p]; {
 		case !known:
 			add(p, change.Change{Verb: change.Delete, Old: v})
-		case d != digest(v):
+		case d != annotation.Digest(v, digestLength):
 			add(p, change.Change{Verb: change.Mutate, Old: v, New: recorded(d)})
 		}
 	}
