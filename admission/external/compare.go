@@ -194,13 +194,12 @@ func byKey(list []any, key string) map[string]any {
 
 // Outside returns the differences outside of the accepted paths.
 func Outside(differences []change.Change, accepted []string) []change.Change {
-	var out []change.Change
-	for _, d := range differences {
-		if !slices.ContainsFunc(accepted, func(p string) bool { return change.Under(d.Path, p) || change.Under(p, d.Path) }) {
-			out = append(out, d)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(differences), func(d change.Change) bool { return Touches(d, accepted) })
+}
+
+// Touches reports whether a difference is at, below or above one of the paths.
+func Touches(d change.Change, paths []string) bool {
+	return slices.ContainsFunc(paths, func(p string) bool { return change.Under(d.Path, p) || change.Under(p, d.Path) })
 }
 
 // Gone reports whether the message of a Synced condition reports that the external resource does not exist, in the

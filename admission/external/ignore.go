@@ -92,12 +92,8 @@ func (r Rules) Filter(kind schema.GroupKind, differences []change.Change) []chan
 	if len(r) == 0 || len(differences) == 0 {
 		return differences
 	}
-	var out []change.Change
-	for _, d := range differences {
+	return slices.DeleteFunc(slices.Clone(differences), func(d change.Change) bool {
 		path := change.SplitPath(d.Path)
-		if !slices.ContainsFunc(r, func(rule *Rule) bool { return rule.about(kind) && rule.paths.Covers(path) != 0 }) {
-			out = append(out, d)
-		}
-	}
-	return out
+		return slices.ContainsFunc(r, func(rule *Rule) bool { return rule.about(kind) && rule.paths.Covers(path) != 0 })
+	})
 }

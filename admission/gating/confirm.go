@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -69,11 +70,5 @@ func within(differences []change.Change, paths []string) []change.Change {
 	if len(paths) == 0 {
 		return differences
 	}
-	var out []change.Change
-	for _, d := range differences {
-		if slices.ContainsFunc(paths, func(p string) bool { return change.Under(d.Path, p) || change.Under(p, d.Path) }) {
-			out = append(out, d)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(differences), func(d change.Change) bool { return !external.Touches(d, paths) })
 }

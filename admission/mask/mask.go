@@ -159,12 +159,7 @@ func weight(v v1alpha1.Verb) int {
 }
 
 func subset(s, of set) bool {
-	for _, v := range s {
-		if !slices.Contains(of, v) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s, func(v v1alpha1.Verb) bool { return !slices.Contains(of, v) })
 }
 
 func toStrings(s set) []string {

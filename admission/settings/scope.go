@@ -123,23 +123,11 @@ func (s Scope) narrow(o v1alpha1.ModeOverride) (part Scope, ok bool) {
 }
 
 func both(a, b []string) []string {
-	out := []string{}
-	for _, e := range a {
-		if slices.Contains(b, e) {
-			out = append(out, e)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(a), func(e string) bool { return !slices.Contains(b, e) })
 }
 
 func without(a, b []string) []string {
-	out := []string{}
-	for _, e := range a {
-		if !slices.Contains(b, e) {
-			out = append(out, e)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(a), func(e string) bool { return slices.Contains(b, e) })
 }
 
 func (s *Scope) all() bool { return slices.Contains(s.Resources, All) }

@@ -61,13 +61,7 @@ func (s Settings) Relevant(differences []change.Change) []change.Change {
 	if s.ignored == nil {
 		return differences
 	}
-	var out []change.Change
-	for _, d := range differences {
-		if s.ignored.Covers(change.SplitPath(d.Path)) == 0 {
-			out = append(out, d)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(differences), func(d change.Change) bool { return s.ignored.Covers(change.SplitPath(d.Path)) != 0 })
 }
 
 // Set of policies, compiled. The zero value holds none. It is immutable, and so
