@@ -2,8 +2,6 @@ package change
 
 import (
 	"encoding/json"
-	"strconv"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -15,8 +13,8 @@ import (
 func With(object map[string]any, difference []v1alpha1.FieldDifference) (out map[string]any, ok bool) {
 	out = runtime.DeepCopyJSON(object)
 	for _, d := range difference {
-		path := keysOf(d.Path)
-		if len(path) == 0 {
+		path := SplitPath(d.Path)
+		if len(path) == 0 || Text(path) != d.Path {
 			return nil, false
 		}
 		var value any
@@ -35,57 +33,38 @@ func With(object map[string]any, difference []v1alpha1.FieldDifference) (out map
 	return out, true
 }
 
-// keysOf returns the keys of a path as Text writes it; nil for a path with a bracket that is not closed.
-func keysOf(text string) (out []string) {
-	for text != "" {
-		if rest, ok := strings.CutPrefix(text, "["); ok {
-			key, after, closed := strings.Cut(rest, "]")
-			if !closed {
-				return nil
-			}
-			out, text = append(out, key), strings.TrimPrefix(after, ".")
-			continue
-		}
-		end := strings.IndexAny(text, ".[")
-		if end < 0 {
-			return append(out, text)
-		}
-		out, text = append(out, text[:end]), strings.TrimPrefix(text[end:], ".")
-	}
-	return out
-}
-
 // set sets a value at a path, or removes it. It returns false where that is not possible.
-func set(in any, path []string, value any, remove bool) bool {
-	last := len(path) == 1
+func set(in any, path []Segment, value any, remove bool) bool {
+	at, last := path[0], len(path) == 1
 	switch in := in.(type) {
 	case map[string]any:
-		switch next, has := in[path[0]]; {
+		switch next, has := in[at.Key]; {
+		case at.Item:
+			return false
 		case last && remove:
-			delete(in, path[0])
+			delete(in, at.Key)
 			return true
 		case last:
-			in[path[0]] = value
+			in[at.Key] = value
 			return true
 		case !has && remove:
 			return true
 		case !has:
 			next = map[string]any{}
-			in[path[0]] = next
+			in[at.Key] = next
 			return set(next, path[1:], value, remove)
 		default:
 			return set(next, path[1:], value, remove)
 		}
 	case []any:
-		i, err := strconv.Atoi(path[0])
-		if err != nil || i < 0 || i >= len(in) || last && remove {
+		if !at.Item || at.Index >= len(in) || last && remove {
 			return false
 		}
 		if last {
-			in[i] = value
+			in[at.Index] = value
 			return true
 		}
-		return set(in[i], path[1:], value, remove)
+		return set(in[at.Index], path[1:], value, remove)
 	}
 	return false
 }
