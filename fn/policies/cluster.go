@@ -27,26 +27,17 @@ const maxNamespaces = 16
 // request, as the webhook follows it (KR-09-23). The zero value configures nothing.
 type Cluster struct {
 	settings   settings.Set
-	namespaces map[string]namespace
+	namespaces map[string]settings.Namespace
 	// Removing: Kausality is being removed from the cluster.
 	Removing bool
-	// byDefault are the settings of objects that no policy covers, where hasDefault: those of the Input.
-	byDefault  settings.Settings
-	hasDefault bool
+	// byDefault are the settings of objects that no policy covers: those of the Input.
+	byDefault settings.Settings
 }
 
 // WithDefault returns it with what the Input configures of gates (KR-09-27); nil for nothing.
 func (c Cluster) WithDefault(g *v1alpha1.GateSettings) Cluster {
-	if g != nil {
-		c.byDefault, c.hasDefault = c.byDefault.WithGate(g), true
-	}
+	c.byDefault = c.byDefault.WithGate(g)
 	return c
-}
-
-// namespace as far as it is read.
-type namespace struct {
-	declared settings.Namespace
-	labels   map[string]string
 }
 
 // Settings returns the settings of an object: those of the most specific policy that covers it.
@@ -61,7 +52,7 @@ func (c Cluster) Settings(ref parent.Ref, labels map[string]string) settings.Set
 	resource, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(ref.ToAPIVersionAndKind()))
 	s := c.settings.For(settings.Target{
 		Group: resource.Group, Resource: resource.Resource, Namespace: ref.Namespace,
-		NamespaceLabels: c.namespaces[ref.Namespace].labels, Labels: labels,
+		NamespaceLabels: c.namespaces[ref.Namespace].Labels, Labels: labels,
 	})
 	if s.Policy == "" {
 		return c.byDefault
@@ -76,7 +67,7 @@ func (c Cluster) Initialized(gk schema.GroupKind) []string {
 }
 
 // Namespace returns what is declared on a Namespace; zero where it was not fetched.
-func (c Cluster) Namespace(name string) settings.Namespace { return c.namespaces[name].declared }
+func (c Cluster) Namespace(name string) settings.Namespace { return c.namespaces[name] }
 
 // Covering returns what may freeze an object from outside (KR-14-39).
 func (c Cluster) Covering(s *parent.State) identity.Covering {
@@ -101,10 +92,10 @@ func clusterOf(req *fnv1.RunFunctionRequest) (c Cluster, notes []string) {
 	for _, name := range slices.Sorted(maps.Keys(errs)) {
 		notes = append(notes, fmt.Sprintf("Kausality %s is ignored: %v", name, errs[name]))
 	}
-	c = Cluster{settings: set, namespaces: map[string]namespace{}}
+	c = Cluster{settings: set, namespaces: map[string]settings.Namespace{}}
 	for _, name := range namespacesOf(req) {
 		if o := single(req, RequirementNamespace+name); o != nil {
-			c.namespaces[name] = namespace{declared: settings.NamespaceOf(o.GetAnnotations(), o.GetLabels(), o.GetDeletionTimestamp() != nil), labels: o.GetLabels()}
+			c.namespaces[name] = settings.NamespaceOf(o.GetAnnotations(), o.GetLabels(), o.GetDeletionTimestamp() != nil)
 		}
 	}
 	if o := single(req, RequirementConfiguration); o != nil {

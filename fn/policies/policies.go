@@ -133,21 +133,12 @@ func (s Source) InForce(req *fnv1.RunFunctionRequest, webhook bool, now time.Tim
 
 // configure reads what an installation has beside allowances and upgrades.
 func (f *InForce) configure(req *fnv1.RunFunctionRequest, now time.Time) {
-	for _, fetched := range []func() ([]*allowance.Exception, []string){
-		func() ([]*allowance.Exception, []string) {
-			return fetch(approvalPolicies, req, allowance.CompileApproval)
-		},
-		func() ([]*allowance.Exception, []string) {
-			return fetch(clusterApprovalPolicies, req, allowance.CompileClusterApproval)
-		},
-	} {
-		list, notes := fetched()
-		f.Notes = append(f.Notes, notes...)
-		for _, e := range list {
-			f.exceptions, f.unclaimed = append(f.exceptions, e.At(now).Disowned()), append(f.unclaimed, e.At(now).Unclaimed())
-		}
+	list, notes := fetch(approvalPolicies, req, allowance.CompileApproval)
+	ofCluster, others := fetch(clusterApprovalPolicies, req, allowance.CompileClusterApproval)
+	f.Notes = slices.Concat(f.Notes, notes, others)
+	for _, e := range slices.Concat(list, ofCluster) {
+		f.exceptions, f.unclaimed = append(f.exceptions, e.At(now).Disowned()), append(f.unclaimed, e.At(now).Unclaimed())
 	}
-	var notes []string
 	if items, _ := Required(req, RequirementRules); len(items) > 0 && !f.webhook {
 		f.Notes = append(f.Notes, "ApprovalRules do not count without a webhook: nothing else knows who approved")
 	} else if len(items) > 0 {
