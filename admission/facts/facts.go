@@ -32,11 +32,7 @@ func (f *Facts) SettledAt(s *parent.State) int64 {
 // RequestInput returns the input without the parent. The old object has its status, which an
 // expression may read.
 func (f *Facts) RequestInput() *expression.Input {
-	user, memberOf := f.Writer()
-	groups := make([]any, 0, len(memberOf))
-	for _, g := range memberOf {
-		groups = append(groups, g)
-	}
+	user, groups := f.Writer()
 	in := &expression.Input{Request: map[string]any{"user": user, "groups": groups, "operation": string(f.Req.Operation)}}
 	if f.Req.Object != nil {
 		in.Object = f.Req.Object.Object

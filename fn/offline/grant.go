@@ -35,7 +35,7 @@ func (c *Composite) Grant(
 		Kind: s.GroupKind(), Name: s.Name, Generation: c.Intent.Generation, User: user, Groups: groups,
 		Details: back.details(), Content: content, Secrets: c.Secrets,
 		Input: &expression.Input{Object: content, OldObject: back.object(s), Parent: identified(s.Parent), Request: map[string]any{
-			"user": user, "groups": list(groups), "operation": string(admission.Update),
+			"user": user, "groups": groups, "operation": string(admission.Update),
 		}},
 	})
 	have, err := allowance.Parse(s.Annotations[v1alpha1.AnnotationKeyAllowances])
@@ -46,13 +46,4 @@ func (c *Composite) Grant(
 		c.Annotate(v1alpha1.AnnotationKeyAllowances, all.String())
 	}
 	return back.annotation(), notes
-}
-
-// list returns strings as a list that an expression reads.
-func list(in []string) []any {
-	out := make([]any, 0, len(in))
-	for _, s := range in {
-		out = append(out, s)
-	}
-	return out
 }

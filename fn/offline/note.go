@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -34,11 +35,7 @@ func (n Note) Annotation() string {
 	if n == (Note{}) {
 		return ""
 	}
-	raw, err := json.Marshal(v1alpha1.SettledIntent{Generation: n.Generation, At: metav1.NewTime(n.At.UTC()), State: n.State})
-	if err != nil {
-		return "" // numbers and times always marshal
-	}
-	return string(raw)
+	return annotation.MustMarshal(v1alpha1.SettledIntent{Generation: n.Generation, At: metav1.NewTime(n.At.UTC()), State: n.State})
 }
 
 // String returns the sentence for users in the message of the condition; "" for none.

@@ -87,11 +87,8 @@ func heldSince(observed []*Resource) map[string]time.Time {
 		if value := r.Annotation(v1alpha1.AnnotationKeyHeld); value != "" && json.Unmarshal([]byte(value), &h) == nil {
 			add(h.ID, h.HeldDrift)
 		}
-		var list []v1alpha1.HeldCreation
-		if value := r.Annotation(v1alpha1.AnnotationKeyHeldCreations); value != "" && json.Unmarshal([]byte(value), &list) == nil {
-			for _, c := range list {
-				add(c.ID, c.HeldDrift)
-			}
+		for _, c := range ParseCreations(r.Annotation(v1alpha1.AnnotationKeyHeldCreations)) {
+			add(c.ID, c.HeldDrift)
 		}
 	}
 	return out

@@ -1,11 +1,11 @@
 package results
 
 import (
-	"unicode/utf8"
-
 	"github.com/crossplane/function-sdk-go/errors"
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"github.com/crossplane/function-sdk-go/response"
+
+	"github.com/kausality-io/function-kausality/admission/annotation"
 )
 
 const (
@@ -41,9 +41,5 @@ func Cut(s string, size int) string {
 	if len(s) <= size {
 		return s
 	}
-	s = s[:max(size-len("…"), 0)]
-	for len(s) > 0 && !utf8.ValidString(s) {
-		s = s[:len(s)-1]
-	}
-	return s + "…"
+	return annotation.Cut(s, max(size-len("…"), 0)) + "…"
 }
