@@ -73,9 +73,7 @@ func applySetOf(ref Ref) string {
 // MayBeInstance reports whether kro declares on an object what its ApplySet has, which kro does on instances of graphs. Any user may declare it
 // as well: it is for where the CRD of its kind is not known.
 func MayBeInstance(o *unstructured.Unstructured) bool {
-	meta, _ := o.Object["metadata"].(map[string]any)
-	annotations, _ := meta["annotations"].(map[string]any)
-	return strings.HasPrefix(text(annotations, annotationTooling), toolingKro) && text(labelsOf(o), labelApplySet) != ""
+	return strings.HasPrefix(annotation(o, annotationTooling), toolingKro) && text(labelsOf(o), labelApplySet) != ""
 }
 
 // IsMember reports whether the parent that Of returns is an instance of a graph, by the labels of an object of a role.

@@ -28,12 +28,7 @@ const managerBeforeApply = "before-first-apply"
 
 // EditorsOf managedFields. Writes of managers that own is true for, of those that write the status and of Kausality's are no edits.
 func EditorsOf(managed []any, own func(manager string) bool) (out Editors) {
-	var entries []fieldsEntry
-	for _, e := range managed {
-		if m, is := e.(map[string]any); is {
-			entries = append(entries, m)
-		}
-	}
+	entries := entriesIn(managed)
 	writers := statusManagers(entries)
 	for _, e := range entries {
 		switch m := e.manager(); {

@@ -19,10 +19,11 @@ type fieldsEntry map[string]any
 
 // entriesOf returns the entries of managedFields of an object; nil for a nil object. What is not a valid
 // entry is left out.
-func entriesOf(o *unstructured.Unstructured) []fieldsEntry {
-	list := managedFields(o)
-	out := make([]fieldsEntry, 0, len(list))
-	for _, e := range list {
+func entriesOf(o *unstructured.Unstructured) []fieldsEntry { return entriesIn(ManagedFields(o)) }
+
+func entriesIn(managed []any) []fieldsEntry {
+	out := make([]fieldsEntry, 0, len(managed))
+	for _, e := range managed {
 		if m, ok := e.(map[string]any); ok {
 			out = append(out, m)
 		}
@@ -30,8 +31,8 @@ func entriesOf(o *unstructured.Unstructured) []fieldsEntry {
 	return out
 }
 
-// managedFields of an object as they are stored; nil for a nil object.
-func managedFields(o *unstructured.Unstructured) []any {
+// ManagedFields of an object as they are stored; nil for a nil object.
+func ManagedFields(o *unstructured.Unstructured) []any {
 	if o == nil {
 		return nil
 	}
@@ -240,7 +241,7 @@ func Written(old, new *unstructured.Unstructured, admitted time.Time) time.Time 
 
 // newest time of the entries of an object; zero where there is none.
 func newest(o *unstructured.Unstructured) (at time.Time) {
-	for _, e := range managedFields(o) {
+	for _, e := range ManagedFields(o) {
 		if m, ok := e.(map[string]any); ok && fieldsEntry(m).time().After(at) {
 			at = fieldsEntry(m).time()
 		}

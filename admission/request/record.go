@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -41,10 +42,5 @@ func (r *Request) ManagedFields() []any {
 	if r.OldManagers != nil {
 		return r.OldManagers.ManagedFields()
 	}
-	if r.OldObject == nil {
-		return nil
-	}
-	metadata, _ := r.OldObject.Object["metadata"].(map[string]any)
-	list, _ := metadata["managedFields"].([]any)
-	return list
+	return parent.ManagedFields(r.OldObject)
 }
