@@ -2,6 +2,7 @@ package change
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -39,15 +40,8 @@ var outside = map[string]bool{"apiVersion": true, "kind": true, "metadata": true
 // Desired returns the desired state of an object: a shallow copy of content
 // without apiVersion, kind, metadata and status. nil stays nil (KR-01-01).
 func Desired(content map[string]any) map[string]any {
-	if content == nil {
-		return nil
-	}
-	out := make(map[string]any, len(content))
-	for k, v := range content {
-		if !outside[k] {
-			out[k] = v
-		}
-	}
+	out := maps.Clone(content)
+	maps.DeleteFunc(out, func(key string, _ any) bool { return outside[key] })
 	return out
 }
 

@@ -196,22 +196,16 @@ func (s patternSegment) is(at Segment) bool {
 
 // Covers reports whether a path is matched by the pattern or is below a path that the pattern matches.
 func (p Pattern) Covers(path []Segment) bool {
-	if len(p.segments) == 0 || len(p.segments) > len(path) {
-		return false
-	}
-	for i := range p.segments {
-		if !p.segments[i].is(path[i]) {
-			return false
-		}
-	}
-	return true
+	return len(p.segments) > 0 && len(p.segments) <= len(path) && p.matches(path[:len(p.segments)])
 }
 
 // below reports whether the pattern matches paths below the given one.
 func (p Pattern) below(path []Segment) bool {
-	if len(p.segments) <= len(path) {
-		return false
-	}
+	return len(p.segments) > len(path) && p.matches(path)
+}
+
+// matches reports whether the pattern begins with what matches a path, which is no longer.
+func (p Pattern) matches(path []Segment) bool {
 	for i := range path {
 		if !p.segments[i].is(path[i]) {
 			return false

@@ -1,6 +1,7 @@
 package gating
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -370,14 +371,7 @@ func (g Managed) Owner() *parent.State { return g.owner().State }
 func ExplainDifference(diff []v1alpha1.FieldDifference) string {
 	parts := make([]string, 0, len(diff))
 	for _, d := range diff {
-		parts = append(parts, fmt.Sprintf("%s is %s, should be %s", d.Path, or(d.Old, "absent"), or(d.New, "absent")))
+		parts = append(parts, fmt.Sprintf("%s is %s, should be %s", d.Path, cmp.Or(d.Old, "absent"), cmp.Or(d.New, "absent")))
 	}
 	return strings.Join(parts, "; ")
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

@@ -73,7 +73,7 @@ func (g Foreign) lift(gate v1alpha1.Gate, why string) Decision {
 // shut closes the gate. Every write of these objects moves their generation.
 func (g Foreign) shut(was v1alpha1.Gate, action Action, reason string) Decision {
 	was.State, was.Reason, was.Generation, was.At = v1alpha1.GateClosed, reason, g.MR.Generation+1, approval.Stamp(g.Now)
-	return Decision{Action: action, Gate: was, Edits: g.spendOwn(was)}
+	return Decision{Action: action, Gate: was, Edits: spendAll(was, g.MR, g.Now)}
 }
 
 // opened decides about an open gate: its change is confirmed, over, past its deadline, or waited for.

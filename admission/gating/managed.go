@@ -224,7 +224,7 @@ func (g Managed) remask(author []string, gate v1alpha1.Gate) Decision {
 func (g Managed) close(author []string, was v1alpha1.Gate, action Action, reason string) Decision {
 	was.State, was.Reason, was.At, was.DeleteAt = v1alpha1.GateClosed, reason, approval.Stamp(g.Now), nil
 	d := g.stored(action, author, was)
-	d.Edits = g.spendOwn(was)
+	d.Edits = spendAll(was, g.MR, g.Now) // those that the MR holds itself
 	return d
 }
 

@@ -104,12 +104,6 @@ func gives(holder *parent.State, content string) bool {
 	})
 }
 
-// spendOwn finishes the approvals that the MR holds itself, in the write that closes its gate. It
-// returns the edits of its annotations, nil for none.
-func (g Managed) spendOwn(closed v1alpha1.Gate) map[string]*string {
-	return spendAll(closed, g.MR, g.Now)
-}
-
 // SpendOpening finishes the approvals that the gate of an MR is open by, or was. It returns the edits
 // of a holder's annotations, nil for none. It is for callers that remove the gate. Without it no
 // record would show that the approvals are used: they would open another gate.

@@ -45,12 +45,8 @@ func Target(ref parent.Ref, kind Kind) string {
 // plain reports whether a shell and kubectl take a name for nothing but a name. Those
 // of some kinds, as of Roles, are any text that is one segment of a path.
 func plain(name string) bool {
-	for _, r := range name {
-		if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:", r) {
-			return false
-		}
-	}
-	return !strings.HasPrefix(name, "-")
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:"
+	return strings.Trim(name, letters) == "" && !strings.HasPrefix(name, "-")
 }
 
 // quoted returns the text in single quotes, as one argument for a POSIX shell.

@@ -30,10 +30,6 @@ type Record struct {
 	Difference []v1alpha1.FieldDifference
 }
 
-// FunctionHolds reports whether the condition of a composite shows that the composition
-// function holds something.
-func FunctionHolds(p *parent.State) bool { return held(p) }
-
 // RecordsOn returns the records on a composed resource of a composite: of its own change, and of
 // creations. There are no records on an object that does not name the composite as its controller. full
 // reports whether there may be creations that are not listed. What does not parse is not a record: the

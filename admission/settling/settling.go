@@ -175,8 +175,9 @@ func unconverged(p *parent.State) string {
 	return "its status does not report it as current"
 }
 
-// held reports whether the composition function holds something back.
-func held(p *parent.State) bool {
+// FunctionHolds reports whether the condition of a composite shows that the composition
+// function holds something back.
+func FunctionHolds(p *parent.State) bool {
 	c, ok := p.Condition(v1alpha1.ConditionKausality)
 	return ok && c.Status == metav1.ConditionFalse && (c.Reason == v1alpha1.ConditionReasonHeld || c.Reason == v1alpha1.ConditionReasonFrozen)
 }
@@ -186,7 +187,7 @@ func held(p *parent.State) bool {
 func (s Observation) holds() bool {
 	before, since := s.records()
 	c, _ := s.Parent.Condition(v1alpha1.ConditionKausality)
-	return since || held(s.Parent) && !(before && c.Reason == v1alpha1.ConditionReasonHeld)
+	return since || FunctionHolds(s.Parent) && !(before && c.Reason == v1alpha1.ConditionReasonHeld)
 }
 
 // records reports whether the records on the children show what was held before the last intent, and
@@ -255,11 +256,8 @@ func SettledAt(p *parent.State, intent, known int64) bool {
 	return latch > 0 && latch >= intent
 }
 
-// SettledOnce reports whether a parent ever settled.
-func SettledOnce(p *parent.State, known int64) bool { return max(p.SettledGeneration(), known) > 0 }
-
 // Phase returns the phase of a parent's lifecycle. initialized are the condition types that report its
 // kind as initialized; empty for Initialized and Ready.
 func Phase(p *parent.State, known int64, initialized ...string) v1alpha1.Phase {
-	return p.Phase(SettledOnce(p, known), initialized...)
+	return p.Phase(max(p.SettledGeneration(), known) > 0, initialized...)
 }

@@ -56,10 +56,7 @@ func Parse(value string) (Trace, error) {
 // Of returns the stored trace of annotations; what does not parse counts as no
 // trace, since only we write it.
 func Of(annotations map[string]string) Trace {
-	t, err := Parse(annotations[v1alpha1.AnnotationKeyTrace])
-	if err != nil {
-		return nil
-	}
+	t, _ := Parse(annotations[v1alpha1.AnnotationKeyTrace]) // nil where it does not parse
 	return t
 }
 
