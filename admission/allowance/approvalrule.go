@@ -203,13 +203,11 @@ func (c *compiler) labels(at string, s *metav1.LabelSelector) labels.Selector {
 
 // addGroups adds the groups that the rule names to a set.
 func (r *Rule) addGroups(to sets.Set[string]) {
-	for _, s := range slices.Concat(append(slices.Collect(func(yield func([]v1alpha1.Subject) bool) {
-		for _, q := range r.require {
-			if !yield(q.subjects) {
-				return
-			}
-		}
-	}), r.alone)...) {
+	subjects := slices.Clone(r.alone)
+	for _, q := range r.require {
+		subjects = append(subjects, q.subjects...)
+	}
+	for _, s := range subjects {
 		if s.Kind == v1alpha1.SubjectGroup {
 			to.Insert(s.Name)
 		}

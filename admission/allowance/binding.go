@@ -2,6 +2,7 @@ package allowance
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -45,7 +46,7 @@ func Unbound(p *v1alpha1.AllowancePolicy, kinds Kinds) []RuleError {
 			b.of.group, b.of.anyGroup = *p.Spec.Match.APIGroup, false
 		}
 		b.rule = "match"
-		b.target("match.kind")
+		b.exists("match.kind", b.of)
 		b.subjects("subjects", subjectsOf(p.Spec.Subjects))
 		b.granting(p.Spec.Subjects)
 		b.fields("match.fields", p.Spec.Match.Fields)
@@ -58,7 +59,7 @@ func Unbound(p *v1alpha1.AllowancePolicy, kinds Kinds) []RuleError {
 		return nil
 	}
 	b := &binding{kinds: kinds, of: targetOf(p.Spec.Target), derived: p.Annotations[v1alpha1.AnnotationKeyDerivedFrom] != ""}
-	b.target("target")
+	b.exists("target", b.of)
 	b.subjects("subjects", subjectsOf(p.Spec.Subjects))
 	if len(p.Spec.Rules) > 0 {
 		b.granting(p.Spec.Subjects)
@@ -166,13 +167,6 @@ func (b *binding) noKind(field string, t target) {
 	b.add(field, "the cluster has no kind %s", t)
 }
 
-// target adds an error where the cluster does not have the kind that the policy is about.
-func (b *binding) target(field string) {
-	if found, known := b.find(b.of); known && len(found) == 0 {
-		b.noKind(field, b.of)
-	}
-}
-
 // lacks returns the first field on a path that no object of a target has; "" where that is not known.
 func (b *binding) lacks(t target, lacking func(*change.Schema) string) string {
 	found, known := b.find(t)
@@ -197,11 +191,7 @@ func (k *Kind) schemas(version string) []*change.Schema {
 	if s, ok := k.Schemas[version]; ok {
 		return []*change.Schema{s}
 	}
-	out := make([]*change.Schema, 0, len(k.Schemas))
-	for _, s := range k.Schemas {
-		out = append(out, s)
-	}
-	return out
+	return slices.Collect(maps.Values(k.Schemas))
 }
 
 func (b *binding) fields(field string, paths []string) {
@@ -291,7 +281,7 @@ func (b *binding) allow(field string, in []v1alpha1.AllowedChange, initializing 
 		if a.Target != nil {
 			t = targetOf(a.Target)
 		}
-		b.child(at+".target", t)
+		b.exists(at+".target", t)
 		if a.Relation == v1alpha1.RelationExternal {
 			b.external(at, t)
 			continue
@@ -314,7 +304,7 @@ func (b *binding) shorthand(field string, in []v1alpha1.ShorthandAllow) {
 		if a.APIGroup != nil {
 			t.group = *a.APIGroup
 		}
-		b.child(at+".kind", t)
+		b.exists(at+".kind", t)
 		if a.Relation == v1alpha1.RelationExternal {
 			b.external(at, t)
 			continue
@@ -329,8 +319,8 @@ func (b *binding) shorthand(field string, in []v1alpha1.ShorthandAllow) {
 	}
 }
 
-// child adds an error where the cluster does not have the kind of a child.
-func (b *binding) child(field string, t target) {
+// exists adds an error where the cluster does not have the kind of a target.
+func (b *binding) exists(field string, t target) {
 	if found, known := b.find(t); known && len(found) == 0 {
 		b.noKind(field, t)
 	}

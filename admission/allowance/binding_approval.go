@@ -116,9 +116,7 @@ func UnboundRule(r *v1alpha1.ApprovalRule, kinds Kinds) []RuleError {
 				continue
 			}
 			named = append(named, t)
-			if found, known := b.find(t); known && len(found) == 0 {
-				b.noKind(fmt.Sprintf("match.resources[%d].kinds[%d]", i, j), t)
-			}
+			b.exists(fmt.Sprintf("match.resources[%d].kinds[%d]", i, j), t)
 		}
 	}
 	for i, path := range r.Spec.Match.Paths {

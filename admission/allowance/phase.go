@@ -26,10 +26,8 @@ func Since(policies []*Compiled, intent time.Time) []*Compiled {
 type Section struct {
 	// Given: a policy has the section, so that what it does not name is not
 	// allowed.
-	Given   bool
-	allowed []allowed
-	// initializing and inside: see coverage.
-	initializing, inside bool
+	Given bool
+	coverage
 }
 
 // Inside returns the section for a child that represents nothing outside of the cluster, which External does not
@@ -104,7 +102,7 @@ func (s Section) Missing(child schema.GroupKind, verb string, details []change.D
 	if !s.Given {
 		return nil
 	}
-	return coverage{allowed: s.allowed, initializing: s.initializing, inside: s.inside}.missing(child, verb, details)
+	return s.missing(child, verb, details)
 }
 
 // External returns the verbs of relation External that the section names for a child kind, in Crossplane's verbs; nil
