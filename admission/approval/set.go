@@ -60,7 +60,9 @@ func Parse(annotations map[string]string) Set {
 	}
 	slices.Sort(keys)
 	for _, k := range keys {
-		s.read(k, annotations[k])
+		if err := s.read(k, annotations[k]); err != nil {
+			s.Warnings = append(s.Warnings, fmt.Sprintf("annotation %s does not parse: %v", k, err))
+		}
 	}
 	s.Approvals = append(s.Approvals, s.Claims.voted(s.Approvals)...)
 	return s
@@ -73,9 +75,8 @@ func (s Set) WithoutApprovals() Set {
 	return s
 }
 
-// read adds one annotation to the set, or a warning where it does not parse.
-func (s *Set) read(key, value string) {
-	var err error
+// read adds one annotation to the set. One that does not parse rejects everything, or freezes, or adds nothing.
+func (s *Set) read(key, value string) (err error) {
 	switch {
 	case key == v1alpha1.AnnotationKeyApprovals:
 		var list []Entry
@@ -106,9 +107,7 @@ func (s *Set) read(key, value string) {
 			s.Snooze = n
 		}
 	}
-	if err != nil {
-		s.Warnings = append(s.Warnings, fmt.Sprintf("annotation %s does not parse: %v", key, err))
-	}
+	return err
 }
 
 // Validate validates one user annotation that is about to be written. Keys that carry no structure are always valid
@@ -117,28 +116,13 @@ func Validate(key, value string) error {
 	if err := annotation.Fits(value, annotation.MaxUser); err != nil {
 		return err
 	}
-	var err error
-	switch {
-	case key == v1alpha1.AnnotationKeyApprovals:
-		_, err = approvals(value)
-	case v1alpha1.IsApprove(key):
-		_, err = approve(key, value)
-	case key == v1alpha1.AnnotationKeyRejections:
-		_, err = rejections(value)
-	case key == v1alpha1.AnnotationKeyFreeze:
-		_, err = freeze(value)
-	case key == v1alpha1.AnnotationKeySnooze, key == v1alpha1.AnnotationKeyLegacySnooze:
-		_, err = snooze(value)
-	case key == v1alpha1.AnnotationKeyMode:
-		if m := v1alpha1.Mode(value); m != v1alpha1.ModeLog && m != v1alpha1.ModeEnforce {
-			err = fmt.Errorf("must be %q or %q, not %q", v1alpha1.ModeLog, v1alpha1.ModeEnforce, value)
-		}
-	case key == v1alpha1.AnnotationKeyDeletion:
-		if value != v1alpha1.DeletionOrphan {
-			err = fmt.Errorf("must be %q, not %q; remove the annotation for the default", v1alpha1.DeletionOrphan, value)
-		}
+	switch m := v1alpha1.Mode(value); {
+	case key == v1alpha1.AnnotationKeyMode && m != v1alpha1.ModeLog && m != v1alpha1.ModeEnforce:
+		return fmt.Errorf("must be %q or %q, not %q", v1alpha1.ModeLog, v1alpha1.ModeEnforce, value)
+	case key == v1alpha1.AnnotationKeyDeletion && value != v1alpha1.DeletionOrphan:
+		return fmt.Errorf("must be %q, not %q; remove the annotation for the default", v1alpha1.DeletionOrphan, value)
 	}
-	return err
+	return new(Set).read(key, value)
 }
 
 // approvals parses the value of the approvals annotation. The entries are validated and have their defaults.
