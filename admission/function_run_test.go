@@ -25,7 +25,8 @@ func runFunction(p admission.Pipeline) admission.Ran {
 		Observed: &fnv1.State{Composite: &fnv1.Resource{Resource: structOf(p.XR.Object)}, Resources: resourcesOf(p.Observed)},
 		Desired:  &fnv1.State{Resources: resourcesOf(p.Desired)},
 	}
-	f := fn.New(logging.NewNopLogger(), fn.WithClock(func() time.Time { return p.Now }))
+	f := fn.New(logging.NewNopLogger())
+	f.Now = func() time.Time { return p.Now }
 	rsp, err := f.RunFunction(context.Background(), req)
 	again, _ := f.RunFunction(context.Background(), req)
 	switch {

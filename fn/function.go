@@ -15,6 +15,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/clock"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/fn/audit"
 	"github.com/kausality-io/function-kausality/fn/offline"
@@ -28,35 +29,15 @@ type Function struct {
 	fnv1.UnimplementedFunctionRunnerServiceServer
 
 	log logging.Logger
-	now func() time.Time
-	// claims are the keys that seal claims; nil for none.
-	claims *approval.Keys
+	// Now is the time.
+	Now func() time.Time
+	// Claims are the keys that seal claims, by which the function counts votes and used approvals; nil for none. Without a key it counts
+	// them for those resources alone that a webhook guards, which verifies them (KR-13-69).
+	Claims *approval.Keys
 }
 
-// Option of a Function.
-type Option func(*Function)
-
-// WithClock makes the function read the time from a clock; the default is
-// clock.Now.
-func WithClock(now func() time.Time) Option { return func(f *Function) { f.now = now } }
-
-// WithClaimsKey makes the function count votes and used approvals by their seals. Without a key it counts them for those resources alone
-// that a webhook guards, which verifies them (KR-13-69).
-func WithClaimsKey(key []byte) Option {
-	return func(f *Function) {
-		f.claims = &approval.Keys{}
-		f.claims.Use(key)
-	}
-}
-
-// New returns the function.
-func New(log logging.Logger, options ...Option) *Function {
-	f := &Function{log: log, now: clock.Now}
-	for _, o := range options {
-		o(f)
-	}
-	return f
-}
+// New returns the function, without keys.
+func New(log logging.Logger) *Function { return &Function{log: log, Now: clock.Now} }
 
 // RunFunction decides about the desired state of a pipeline. It returns no error:
 // an Input that does not validate is a fatal result (KR-09-01, KR-09-13).
@@ -82,7 +63,7 @@ func (f *Function) run(ctx context.Context, log logging.Logger, req *fnv1.RunFun
 		return rsp
 	}
 	if req.GetObserved().GetComposite() == nil {
-		now := f.now()
+		now := f.Now()
 		cfg.policies.Require(req, rsp, policies.Pipeline{})
 		audit.Run(cfg.mode, cfg.policies.InForce(req, false, now).Cluster, now, req, rsp)
 		return rsp
@@ -92,10 +73,10 @@ func (f *Function) run(ctx context.Context, log logging.Logger, req *fnv1.RunFun
 		cfg.policies.Require(req, rsp, policies.Pipeline{})
 		return rsp // without a kind nothing can be decided
 	}
-	cfg.claims = f.claims
+	cfg.claims = f.Claims
 	aws := session.Of(cfg.session, xr)
 	req, notes := aws.Write(req, rsp)
-	r := newRun(cfg, f.now(), f.claims.TrustedIn(xr, f.now()), req, rsp)
+	r := newRun(cfg, f.Now(), f.Claims.TrustedIn(xr, f.Now()), req, rsp)
 	r.notes = append(r.notes, notes...)
 	cfg.policies.Require(req, rsp, policies.PipelineOf(xr.Object, r.composite.State.CompositionRevision))
 	aws.Require(req, rsp)
@@ -135,8 +116,8 @@ type run struct {
 	lister *resource
 	// remembered fields of the composite; "" for none.
 	remembered string
-	// deletes is what the deletion of the composite deletes, once wholeOf determined it.
-	deletes *whole
+	// deletes returns what the deletion of the composite deletes; false where the request does not show it. nil until it is needed.
+	deletes func() (identity.Whole, bool)
 	// earlier report of a Kausality step of the same pipeline run.
 	earlier report
 	// owner is the ownerReferences of every composed resource.

@@ -158,7 +158,7 @@ func FuzzRunFunction(f *testing.F) {
 		}
 	}
 	fn := New(logging.NewNopLogger())
-	fn.now = newStage(t, "").fn.now
+	fn.Now = newStage(t, "").fn.Now
 	f.Fuzz(func(t *testing.T, which uint8, seed uint64) {
 		req := proto.Clone(seeds[int(which)%len(seeds)]).(*fnv1.RunFunctionRequest)
 		mutator{r: rand.New(rand.NewPCG(seed, 1))}.request(req)

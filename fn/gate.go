@@ -1,6 +1,8 @@
 package fn
 
 import (
+	"sync"
+
 	"k8s.io/utils/ptr"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
@@ -117,21 +119,6 @@ func (r *run) transition(res *resource, set map[string]string) []string {
 	return d.Policies
 }
 
-// whole is an answer of offline.Whole.
-type whole struct {
-	identity.Whole
-	known bool
-}
-
-// wholeOf returns what the deletion of the composite deletes; false where the request does not show it.
-func wholeOf(r *run) (identity.Whole, bool) {
-	if r.deletes == nil {
-		w, known := offline.Whole(r.composite.State, r.observed, r.world.role)
-		r.deletes = &whole{w, known}
-	}
-	return r.deletes.Whole, r.deletes.known
-}
-
 // gating returns what package gating needs to decide about the gate of an observed resource. The
 // composite is the only holder of approvals that a request shows, and as live as it can be.
 func (r *run) gating(res *resource) gating.Managed {
@@ -146,7 +133,10 @@ func (r *run) gating(res *resource) gating.Managed {
 	}
 	xr.Covering = r.policies.Covering(xr.State)
 	if approval.Holds(xr.State.Annotations) {
-		xr.Whole = func() (identity.Whole, bool) { return wholeOf(r) }
+		if r.deletes == nil {
+			r.deletes = sync.OnceValues(func() (identity.Whole, bool) { return offline.Whole(r.composite.State, r.observed, r.world.role) })
+		}
+		xr.Whole = r.deletes
 	}
 	state := parent.Sum(mr, parent.RoleManaged)
 	configured, mode := r.policies.Settings(state.Ref, state.Labels), res.decision.Mode

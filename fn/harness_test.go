@@ -60,7 +60,7 @@ func newStage(t *testing.T, input string) *stage {
 	t.Helper()
 	s := &stage{t: t, now: t0, input: input, live: map[string]*unstructured.Unstructured{}}
 	s.fn = New(logging.NewNopLogger())
-	s.fn.now = func() time.Time { return s.now }
+	s.fn.Now = func() time.Time { return s.now }
 	s.xr = &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.org/v1", "kind": "XDatabase",
 		"metadata": map[string]any{

@@ -45,7 +45,8 @@ func TestVotesOpenGate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, managed)
 			if tc.key != nil {
-				WithClaimsKey(tc.key)(s.fn)
+				s.fn.Claims = &approval.Keys{}
+				s.fn.Claims.Use(tc.key)
 			}
 			s.installed(map[string]*fnv1.Resources{policies.RequirementRulesCRD: resources(map[string]any{"kind": "CustomResourceDefinition"}),
 				policies.RequirementRules: resources(map[string]any{"apiVersion": "kausality.io/v1alpha1", "kind": "ApprovalRule",
@@ -63,7 +64,7 @@ func TestVotesOpenGate(t *testing.T) {
 			value := fmt.Sprintf(`[{"content":"c","state":"open","generation":1,"at":%q,"digest":%q,"mode":"once","votes":true,`+
 				`"by":[{"user":"anna","groups":["dba"],"at":"2026-01-01T00:00:00Z"}]}]`, t0.Format(time.RFC3339), id)
 			if tc.sealed {
-				value = s.fn.claims.Seal(approval.Sealed{UID: s.xr.GetUID(), Kind: s.xr.GroupVersionKind().GroupKind(), Namespace: "shop", Name: "db"}, value)
+				value = s.fn.Claims.Seal(approval.Sealed{UID: s.xr.GetUID(), Kind: s.xr.GroupVersionKind().GroupKind(), Namespace: "shop", Name: "db"}, value)
 			}
 			s.annotate(v1alpha1.AnnotationKeyClaims, value)
 			s.reconcile(want)
@@ -95,7 +96,8 @@ func testVotes(t *testing.T, tc votesCase) {
 	found := map[string]*fnv1.Resources{policies.RequirementRulesCRD: crd, policies.RequirementRules: rule}
 	s := newStage(t, following)
 	if tc.key != nil {
-		WithClaimsKey(tc.key)(s.fn)
+		s.fn.Claims = &approval.Keys{}
+		s.fn.Claims.Use(tc.key)
 	}
 	s.installed(found)
 	s.annotate(v1alpha1.AnnotationKeyTrace,
@@ -120,7 +122,7 @@ func testVotes(t *testing.T, tc votesCase) {
 		value := fmt.Sprintf(`[{"content":"c","state":"open","generation":1,"at":%q,"digest":%q,"mode":"once","votes":true,"by":[%s]}]`,
 			t0.Format(time.RFC3339), id, by)
 		if tc.sealed {
-			value = s.fn.claims.Seal(approval.Sealed{UID: s.xr.GetUID(), Kind: s.xr.GroupVersionKind().GroupKind(), Namespace: "shop", Name: "db"}, value)
+			value = s.fn.Claims.Seal(approval.Sealed{UID: s.xr.GetUID(), Kind: s.xr.GroupVersionKind().GroupKind(), Namespace: "shop", Name: "db"}, value)
 		}
 		s.annotate(v1alpha1.AnnotationKeyClaims, value)
 	}

@@ -11,6 +11,7 @@ import (
 	function "github.com/crossplane/function-sdk-go"
 	"github.com/spf13/cobra"
 
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/fn"
 	"github.com/kausality-io/function-kausality/internal/cluster"
 	"github.com/kausality-io/function-kausality/internal/manifests"
@@ -61,10 +62,10 @@ func functionCommand() *cobra.Command {
 	return cmd
 }
 
-// options of the function by the flags.
-func (f functionFlags) options() ([]fn.Option, error) {
+// claims are the keys of the function by the flags; nil for none.
+func (f functionFlags) claims() (*approval.Keys, error) {
 	if f.claimsKeyFile == "" {
-		return nil, nil
+		return nil, nil //nolint:nilnil // nil has no keys.
 	}
 	key, err := os.ReadFile(f.claimsKeyFile)
 	if err != nil {
@@ -73,7 +74,9 @@ func (f functionFlags) options() ([]fn.Option, error) {
 	if len(key) < cluster.MinClaimsKey {
 		return nil, usageError{fmt.Errorf("--claims-key-file: %s has %d bytes, less than the %d of a key", f.claimsKeyFile, len(key), cluster.MinClaimsKey)}
 	}
-	return []fn.Option{fn.WithClaimsKey(key)}, nil
+	keys := &approval.Keys{}
+	keys.Use(key)
+	return keys, nil
 }
 
 // checkCerts reports a missing file before anything starts.
@@ -121,8 +124,8 @@ func (f functionFlags) run(ctx context.Context, metricsGiven bool) error {
 	if err != nil {
 		return fmt.Errorf("cannot create a logger: %w", err)
 	}
-	options, err := f.options()
-	if err != nil {
+	serves := fn.New(log)
+	if serves.Claims, err = f.claims(); err != nil {
 		return err
 	}
 	metrics, err := f.metricsAddress(log, metricsGiven)
@@ -131,7 +134,7 @@ func (f functionFlags) run(ctx context.Context, metricsGiven bool) error {
 	}
 	served := make(chan error, 1)
 	go func() {
-		served <- function.Serve(fn.New(log, options...), function.Listen(f.network, f.address), function.MTLSCertificates(f.certsDir),
+		served <- function.Serve(serves, function.Listen(f.network, f.address), function.MTLSCertificates(f.certsDir),
 			function.Insecure(f.insecure), function.MaxRecvMessageSize(f.maxRecvSize*1024*1024), function.WithMetricsServer(metrics))
 	}()
 	select {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
@@ -160,12 +161,8 @@ func (a *auditor) outside(o *unstructured.Unstructured, s *parent.State, masked 
 	if d := g.Decide().Drift; d != nil && masked {
 		return []input.Finding{{Reason: input.FindingExternalDrift, Message: gating.ExplainDifference(d.Difference), Approve: d.SuggestedApproval}}
 	}
-	paths := make([]string, 0, len(diff))
-	for _, c := range diff {
-		paths = append(paths, c.Path)
-	}
 	return []input.Finding{{Reason: input.FindingExternalDrift,
-		Message: fmt.Sprintf("the external resource differs in %v; the provider may be about to change it", paths)}}
+		Message: fmt.Sprintf("the external resource differs in %v; the provider may be about to change it", change.Paths(diff))}}
 }
 
 // inLogMode returns a finding where the object's own annotation overrides the Input's mode with log.

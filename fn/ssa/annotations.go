@@ -11,14 +11,10 @@ import (
 func IsHonoured(key string) bool { return !v1alpha1.IsKausality(key) || v1alpha1.IsComposed(key) }
 
 // Honoured returns those annotations that a Composition may set, of the wanted ones, in a map of its
-// own.
+// own; nil for nil.
 func Honoured(wanted map[string]any) map[string]any {
-	out := make(map[string]any, len(wanted)+1)
-	for k, v := range wanted {
-		if IsHonoured(k) {
-			out[k] = v
-		}
-	}
+	out := maps.Clone(wanted)
+	maps.DeleteFunc(out, func(k string, _ any) bool { return !IsHonoured(k) })
 	return out
 }
 
