@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -89,11 +90,7 @@ func isRequested(ev *evaluation, f *facts.Facts) bool {
 // grantedSince returns the allowances of the parent, not consumed, that an intent has granted since the change was held. Where it is
 // unknown since when it is, it was before the last intent.
 func grantedSince(ev *evaluation) allowance.Entries {
-	since := ev.Req.Held.Since.Generation
-	if since == 0 {
-		since = ev.view().intent.Generation - 1
-	}
-	granted := ev.inherited().Since(since)
+	granted := ev.inherited().Since(cmp.Or(ev.Req.Held.Since.Generation, ev.view().intent.Generation-1))
 	if ev.Inside() {
 		return granted.Inside()
 	}

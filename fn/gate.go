@@ -1,6 +1,7 @@
 package fn
 
 import (
+	"cmp"
 	"sync"
 
 	"k8s.io/utils/ptr"
@@ -40,10 +41,7 @@ func (r *run) gate(res *resource, set map[string]string) []string {
 
 // masks reports whether a resource is of a kind with a gate.
 func (r *run) masks(res *resource) bool {
-	u := res.current()
-	if u == nil {
-		u = res.desired
-	}
+	u := cmp.Or(res.current(), res.desired)
 	return u != nil && r.world.Kind(u.GroupVersionKind()).ManagementPolicies
 }
 

@@ -184,12 +184,7 @@ func unknown(entry map[string]any) map[string]any {
 
 // checkApproval sets the defaults of an entry, and returns an error for its first mistake.
 func checkApproval(a *v1alpha1.Approval) error {
-	if a.Mode == "" {
-		a.Mode = v1alpha1.ApprovalOnce
-	}
-	if a.Relation == "" {
-		a.Relation = v1alpha1.RelationControllerChild
-	}
+	a.Mode, a.Relation = cmp.Or(a.Mode, v1alpha1.ApprovalOnce), cmp.Or(a.Relation, v1alpha1.RelationControllerChild)
 	if err := checkMode(a.Mode); err != nil {
 		return err
 	}
@@ -315,9 +310,7 @@ const contentLength = 16
 // content returns the content hash of an approval with its unknown fields. It is independent of the order of keys,
 // and of whether defaults are spelled out. With another ticket it is another approval (KR-05-35).
 func content(a v1alpha1.Approval, unknown map[string]any) string {
-	if a.Mode == "" {
-		a.Mode = v1alpha1.ApprovalOnce
-	}
+	a.Mode = cmp.Or(a.Mode, v1alpha1.ApprovalOnce)
 	if a.Reason != "" { // as before it was a known field: no approval becomes another one by an upgrade
 		unknown = maps.Clone(unknown)
 		if unknown == nil {

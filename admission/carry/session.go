@@ -1,6 +1,7 @@
 package carry
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -76,15 +77,11 @@ func ConfigOf(gk schema.GroupKind, namespace string, content map[string]any) (c 
 	ref, _ := spec["providerConfigRef"].(map[string]any)
 	of := schema.GroupKind{Group: gk.Group[i:], Kind: kindConfig}
 	if of.Group == groupConfigs {
-		if of.Kind, _ = ref["kind"].(string); of.Kind == "" {
-			of.Kind = kindClusterConfig
-		}
+		kind, _ := ref["kind"].(string)
+		of.Kind = cmp.Or(kind, kindClusterConfig)
 	}
 	name, _ := ref["name"].(string)
-	if name == "" {
-		name = defaultConfig
-	}
-	return Itself(of, namespace, name), true
+	return Itself(of, namespace, cmp.Or(name, defaultConfig)), true
 }
 
 // SessionOf returns the value of the session tag for an object: its kind, namespace and name, in a form that AWS accepts. It has no generation, since a

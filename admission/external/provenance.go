@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -47,11 +48,7 @@ func ProvenanceOf(trace []v1alpha1.Hop, namespace string) Provenance {
 	if at == "" && !h.ClusterScoped {
 		at = namespace
 	}
-	p := Provenance{TraceID: traceID(h, at), Initiator: h.User, Origin: origin(h, at)}
-	if h.User == "" {
-		p.Initiator = Unattributed
-	}
-	return p
+	return Provenance{TraceID: traceID(h, at), Initiator: cmp.Or(h.User, Unattributed), Origin: origin(h, at)}
 }
 
 // traceIDLength is the number of hex digits of a TraceID.

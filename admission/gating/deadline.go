@@ -1,10 +1,12 @@
 package gating
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -15,13 +17,7 @@ const DefaultDeadline = time.Hour
 
 // DeadlineOf returns the deadline of openings under the settings of a policy.
 func DeadlineOf(s settings.Settings, d Defaults) time.Duration {
-	switch {
-	case s.Deadline > 0:
-		return s.Deadline
-	case d.Deadline > 0:
-		return d.Deadline
-	}
-	return DefaultDeadline
+	return cmp.Or(max(s.Deadline, 0), max(d.Deadline, 0), DefaultDeadline)
 }
 
 // EndOf returns when an opening ends for a verb, unless it is confirmed before (KR-08-09). Gate, function, audit and plugin decide by it. Delete is
@@ -35,12 +31,7 @@ func EndOf(gate v1alpha1.Gate, verb v1alpha1.Verb, deadline time.Duration) time.
 }
 
 // DeletionOpenedAt returns when a gate that is open for Delete was opened for it.
-func DeletionOpenedAt(gate v1alpha1.Gate) metav1.Time {
-	if gate.DeleteAt != nil {
-		return *gate.DeleteAt
-	}
-	return gate.At
-}
+func DeletionOpenedAt(gate v1alpha1.Gate) metav1.Time { return ptr.Deref(gate.DeleteAt, gate.At) }
 
 // LastEndOf returns the last EndOf a verb that a gate is open for.
 func LastEndOf(gate v1alpha1.Gate, deadline time.Duration) (last time.Time) {

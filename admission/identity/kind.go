@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
@@ -88,9 +89,7 @@ type ClaimEffect struct {
 func Claim(holder *parent.State, claims approval.Claims, m approval.Match, u approval.Use, now time.Time) *ClaimEffect {
 	stored, has := holder.Annotations[v1alpha1.AnnotationKeyClaims]
 	taken := m
-	if taken.Entry.Generation == 0 {
-		taken.Entry.Generation = holder.Generation
-	}
+	taken.Entry.Generation = cmp.Or(taken.Entry.Generation, holder.Generation)
 	after, claim := claims.Take(taken, u, now)
 	return &ClaimEffect{Holder: holder.Ref, Entry: m.Entry, Use: u, Stored: stored, HasStored: has, Value: after.String(), ID: claim.ID}
 }

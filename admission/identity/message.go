@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -12,10 +13,7 @@ import (
 
 // Describe returns the name of an object in messages: Kind namespace/name.
 func Describe(ref parent.Ref) string {
-	name := ref.Name
-	if name == "" {
-		name = "(name to be generated)"
-	}
+	name := cmp.Or(ref.Name, "(name to be generated)")
 	if ref.Namespace != "" {
 		name = ref.Namespace + "/" + name
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -68,12 +69,7 @@ func ExternalOf(o *unstructured.Unstructured) External {
 }
 
 // Represents returns the external resource of a managed resource.
-func (s *State) Represents() External {
-	if s.External == nil {
-		return ""
-	}
-	return *s.External
-}
+func (s *State) Represents() External { return ptr.Deref(s.External, "") }
 
 // Names reports whether another external resource is this one, named: one without a name
 // gets one when it is created, and may have that of its object until then

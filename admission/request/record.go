@@ -1,6 +1,7 @@
 package request
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -12,10 +13,8 @@ import (
 // Fingerprint returns the fingerprint that is stored with the object, also under its legacy name: the build of the controller that changed
 // it last, and that of its images alone (KR-06-23). Each is empty where none is stored.
 func (r *Request) Fingerprint() (build, images string) {
-	v := identity.Annotation(r.Stored(), v1alpha1.AnnotationKeyFingerprint)
-	if v == "" {
-		v = identity.Annotation(r.Stored(), v1alpha1.AnnotationKeyLegacyFingerprint)
-	}
+	stored := r.Stored()
+	v := cmp.Or(identity.Annotation(stored, v1alpha1.AnnotationKeyFingerprint), identity.Annotation(stored, v1alpha1.AnnotationKeyLegacyFingerprint))
 	build, images, _ = strings.Cut(v, ".")
 	return build, images
 }

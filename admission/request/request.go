@@ -1,6 +1,7 @@
 package request
 
 import (
+	"cmp"
 	"maps"
 	"time"
 
@@ -78,12 +79,7 @@ type Request struct {
 }
 
 // Current returns the object that the request leaves, or the one that it deletes.
-func (r *Request) Current() *unstructured.Unstructured {
-	if r.Object != nil {
-		return r.Object
-	}
-	return r.OldObject
-}
+func (r *Request) Current() *unstructured.Unstructured { return cmp.Or(r.Object, r.OldObject) }
 
 // Deleted returns the object that is deleted; nil for other operations.
 func (r *Request) Deleted() *unstructured.Unstructured {
@@ -99,12 +95,7 @@ func (r *Request) Unstored() bool { return r.Actor != "" }
 
 // Stored returns the stored object, which one request cannot rewrite to bypass a decision about itself
 // (KR-04-12). On CREATE it is the new object.
-func (r *Request) Stored() *unstructured.Unstructured {
-	if r.OldObject != nil {
-		return r.OldObject
-	}
-	return r.Object
-}
+func (r *Request) Stored() *unstructured.Unstructured { return cmp.Or(r.OldObject, r.Object) }
 
 // Whole returns the object with its status.
 func (r *Request) Whole() *unstructured.Unstructured {
@@ -122,11 +113,8 @@ func (r *Request) Whole() *unstructured.Unstructured {
 
 // Ref returns the reference to the object.
 func (r *Request) Ref() parent.Ref {
-	o, name := r.Current(), r.Name
-	if name == "" {
-		name = o.GetName()
-	}
-	return parent.Ref{GroupVersionKind: r.Kind, Namespace: r.Namespace, Name: name, UID: o.GetUID()}
+	o := r.Current()
+	return parent.Ref{GroupVersionKind: r.Kind, Namespace: r.Namespace, Name: cmp.Or(r.Name, o.GetName()), UID: o.GetUID()}
 }
 
 // NextGeneration returns the generation after the write; 0 for a kind without (KR-07-02).

@@ -1,6 +1,7 @@
 package subject
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"math/big"
@@ -33,7 +34,7 @@ const (
 // It has 26 bits: a client that may name users finds one with a given hash. It is for users
 // and other tools to read, and only narrows what ID grants (KR-13-40).
 func (u User) Hash() string {
-	name := u.hashed()
+	name := cmp.Or(u.Name, u.UID)
 	if name == "" {
 		return ""
 	}
@@ -61,7 +62,7 @@ const (
 // ID returns the first 128 bits, as 32 hex digits, of the SHA-256 that Hash is of. A user with neither
 // name nor UID has the id "" (KR-13-40).
 func (u User) ID() string {
-	name := u.hashed()
+	name := cmp.Or(u.Name, u.UID)
 	if name == "" {
 		return ""
 	}
@@ -69,13 +70,6 @@ func (u User) ID() string {
 	var digits [2 * idBytes]byte
 	hex.Encode(digits[:], sum[:idBytes])
 	return string(digits[:])
-}
-
-func (u User) hashed() string {
-	if u.Name != "" {
-		return u.Name
-	}
-	return u.UID
 }
 
 // HashOf returns the hash of the user with an id; "" for what is not an id. It is the user's Hash: the

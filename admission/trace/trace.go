@@ -244,10 +244,7 @@ func Authors(annotations map[string]string, since int64) []string {
 	if origin := t.Origin(); origin != nil {
 		add(origin.User)
 	}
-	list := initiators(annotations)
-	if own := t.Own(); len(list) == 0 && own != nil {
-		list = []v1alpha1.Initiator{{User: t.Origin().User, Generation: own.Generation}}
-	}
+	list := initiators(annotations, t)
 	for _, i := range list {
 		if i.Generation >= since {
 			add(i.User)
@@ -259,23 +256,22 @@ func Authors(annotations map[string]string, since int64) []string {
 	return out
 }
 
-// initiators returns the recorded initiators of intents of an object; nil where the annotation is not
+// initiators returns the recorded initiators of intents of an object; that of its trace where the annotation is not
 // set, or does not parse.
-func initiators(annotations map[string]string) []v1alpha1.Initiator {
-	var out []v1alpha1.Initiator
-	if value := annotations[v1alpha1.AnnotationKeyAuthors]; value == "" || json.Unmarshal([]byte(value), &out) != nil {
-		return nil
+func initiators(annotations map[string]string, t Trace) (out []v1alpha1.Initiator) {
+	if value := annotations[v1alpha1.AnnotationKeyAuthors]; value != "" && json.Unmarshal([]byte(value), &out) == nil && len(out) > 0 {
+		return out
 	}
-	return out
+	if own := t.Own(); own != nil {
+		return []v1alpha1.Initiator{{User: t.Origin().User, Generation: own.Generation}}
+	}
+	return nil
 }
 
 // WithInitiator returns the value of the authors annotation after an intent: its user is the newest
 // one.
 func WithInitiator(annotations map[string]string, user string, generation int64) string {
-	list := initiators(annotations)
-	if t := Of(annotations); len(list) == 0 && t.Own() != nil {
-		list = []v1alpha1.Initiator{{User: t.Origin().User, Generation: t.Own().Generation}}
-	}
+	list := initiators(annotations, Of(annotations))
 	list = slices.DeleteFunc(list, func(i v1alpha1.Initiator) bool { return i.User == user })
 	list = append(list, v1alpha1.Initiator{User: user, Generation: generation})
 	return annotation.MustMarshal(list[max(0, len(list)-v1alpha1.MaxInitiators):])

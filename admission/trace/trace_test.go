@@ -248,7 +248,7 @@ func TestAuthors(t *testing.T) {
 	for i := range 3 * v1alpha1.MaxInitiators {
 		value = WithInitiator(at(value), fmt.Sprint(i), int64(10+i))
 	}
-	if n := len(initiators(at(value))); n != v1alpha1.MaxInitiators {
+	if n := len(initiators(at(value), nil)); n != v1alpha1.MaxInitiators {
 		t.Errorf("%d users are listed", n)
 	}
 }

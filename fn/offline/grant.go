@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -25,11 +26,7 @@ func (c *Composite) Grant(
 	if back.settled {
 		return back.annotation(), nil // its allowances are consumed
 	}
-	user := c.Intent.User
-	if user == "" {
-		user = external.Unattributed
-	}
-	s := c.State
+	s, user := c.State, cmp.Or(c.Intent.User, external.Unattributed)
 	groups, _ := allowance.GroupsOf(c.Intent.User)
 	granted, notes := allowance.Grant(ctx, granting, allowance.Intent{
 		Kind: s.GroupKind(), Name: s.Name, Generation: c.Intent.Generation, User: user, Groups: groups,
