@@ -106,8 +106,8 @@ func (r *run) owned(res *resource) *unstructured.Unstructured {
 		return res.observed.Unstructured
 	}
 	content := maps.Clone(res.observed.Object)
-	metadata := maps.Clone(ssa.Child(content, "metadata"))
-	content["metadata"] = r.composed(metadata, maps.Clone(ssa.Child(metadata, "annotations")), res.name)
+	metadata := ssa.Clone(ssa.Child(content, "metadata"))
+	content["metadata"] = r.composed(metadata, ssa.Clone(ssa.Child(metadata, "annotations")), res.name)
 	return &unstructured.Unstructured{Object: content}
 }
 
@@ -128,9 +128,7 @@ func (r *run) after(res *resource, op admission.Operation) *unstructured.Unstruc
 		return &unstructured.Unstructured{Object: content}
 	}
 	content := maps.Clone(desired)
-	if metadata = maps.Clone(metadata); metadata == nil {
-		metadata = map[string]any{}
-	}
+	metadata = ssa.Clone(metadata)
 	if ns := r.composite.State.Namespace; ns != "" {
 		metadata["namespace"] = ns
 	}
@@ -150,20 +148,14 @@ func (r *run) appliedMetadata(res *resource, wanted map[string]any) map[string]a
 	case !changed && r.isComposed(res):
 		return metadata
 	case !changed:
-		annotations = maps.Clone(annotations)
+		annotations = ssa.Clone(annotations)
 	}
-	return r.composed(maps.Clone(metadata), annotations, res.name)
+	return r.composed(ssa.Clone(metadata), annotations, res.name)
 }
 
 // composed completes metadata as Crossplane does for its composed resources; both
-// maps are modified, nil is empty.
+// maps are modified, and not nil.
 func (r *run) composed(metadata, annotations map[string]any, name string) map[string]any {
-	if metadata == nil {
-		metadata = map[string]any{}
-	}
-	if annotations == nil {
-		annotations = map[string]any{}
-	}
 	annotations[v1alpha1.AnnotationKeyCompositionResourceName] = name
 	metadata["annotations"], metadata["ownerReferences"] = annotations, r.owner
 	delete(metadata, "managedFields")

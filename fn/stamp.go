@@ -129,10 +129,7 @@ func (r *run) untraced(res *resource) trace.Trace {
 // annotations, those that a Composition may set stay and those given are set.
 func annotate(object *structpb.Struct, set map[string]string) {
 	metadata := object.GetFields()["metadata"].GetStructValue().GetFields()
-	annotations := maps.Clone(metadata["annotations"].GetStructValue().GetFields())
-	if annotations == nil {
-		annotations = make(map[string]*structpb.Value, len(set))
-	}
+	annotations := ssa.Clone(metadata["annotations"].GetStructValue().GetFields())
 	maps.DeleteFunc(annotations, func(k string, _ *structpb.Value) bool { return !ssa.IsHonoured(k) })
 	for k, v := range set {
 		if v != "" {

@@ -94,10 +94,7 @@ func (c *Composite) Annotate(key, value string) { c.State = Annotated(c.State, k
 // Annotated returns a copy of a state with another annotation.
 func Annotated(s *parent.State, key, value string) *parent.State {
 	out := *s
-	out.Annotations = maps.Clone(s.Annotations)
-	if out.Annotations == nil {
-		out.Annotations = map[string]string{}
-	}
+	out.Annotations = ssa.Clone(s.Annotations)
 	out.Annotations[key] = value
 	return &out
 }

@@ -11,9 +11,9 @@ import (
 func IsHonoured(key string) bool { return !v1alpha1.IsKausality(key) || v1alpha1.IsComposed(key) }
 
 // Honoured returns those annotations that a Composition may set, of the wanted ones, in a map of its
-// own; nil for nil.
+// own.
 func Honoured(wanted map[string]any) map[string]any {
-	out := maps.Clone(wanted)
+	out := Clone(wanted)
 	maps.DeleteFunc(out, func(k string, _ any) bool { return !IsHonoured(k) })
 	return out
 }
@@ -24,7 +24,7 @@ func Annotations(observed, wanted map[string]any, owned *Ownership) (out map[str
 	out = observed
 	edit := func() {
 		if !changed {
-			out, changed = copyOf(observed), true
+			out, changed = Clone(observed), true
 		}
 	}
 	for _, name := range owned.composed.below(fieldKey("metadata")).below(fieldKey("annotations")).fields() {

@@ -30,7 +30,7 @@ func mergeMaps(old, want map[string]any, own, oth fieldSet) (out map[string]any,
 	}
 	edit := func() {
 		if !changed {
-			out, changed = copyOf(old), true
+			out, changed = Clone(old), true
 		}
 	}
 	for key, name := range own.fields() {
@@ -59,10 +59,10 @@ func mergeMaps(old, want map[string]any, own, oth fieldSet) (out map[string]any,
 	return out, changed
 }
 
-// copyOf returns a copy of a map, never nil.
-func copyOf(m map[string]any) map[string]any {
+// Clone returns a copy of a map, never nil.
+func Clone[M ~map[string]V, V any](m M) M {
 	if m == nil {
-		return map[string]any{}
+		return M{}
 	}
 	return maps.Clone(m)
 }

@@ -2,7 +2,6 @@ package ssa
 
 import (
 	"iter"
-	"maps"
 	"strings"
 	"time"
 
@@ -127,10 +126,7 @@ func union(a, b fieldSet) fieldSet {
 	if len(a) == 0 && len(b) > 0 {
 		return b
 	}
-	out := maps.Clone(a)
-	if out == nil {
-		out = fieldSet{}
-	}
+	out := Clone(a)
 	for k, v := range b {
 		if was, ok := out[k]; ok {
 			v = both(was, v)

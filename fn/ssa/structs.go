@@ -193,10 +193,7 @@ func ListOf(values []*structpb.Value) *structpb.Value {
 // nil removes the field. Only the maps on the path are copied, those that do not
 // exist are created.
 func With(fields map[string]*structpb.Value, value *structpb.Value, path ...string) map[string]*structpb.Value {
-	out := maps.Clone(fields)
-	if out == nil {
-		out = map[string]*structpb.Value{}
-	}
+	out := Clone(fields)
 	if len(path) > 1 {
 		value = StructOf(With(out[path[0]].GetStructValue().GetFields(), value, path[1:]...))
 	}
