@@ -133,11 +133,6 @@ func (ed *editor) governed() bool {
 
 // governedVerbs returns the verbs of Crossplane among the external verbs.
 func (ed *editor) governedVerbs() []v1alpha1.Verb {
-	var out []v1alpha1.Verb
-	for _, v := range []v1alpha1.Verb{v1alpha1.VerbCreate, v1alpha1.VerbUpdate, v1alpha1.VerbDelete} {
-		if allowance.Gives(ed.externalVerbs, string(v)) && !slices.Contains(out, v) {
-			out = append(out, v)
-		}
-	}
-	return out
+	all := []v1alpha1.Verb{v1alpha1.VerbCreate, v1alpha1.VerbUpdate, v1alpha1.VerbDelete}
+	return slices.DeleteFunc(all, func(v v1alpha1.Verb) bool { return !allowance.Gives(ed.externalVerbs, string(v)) })
 }

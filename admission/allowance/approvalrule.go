@@ -313,19 +313,15 @@ func (s *Set) MatchingAny(changes []Change) Rules {
 	return out
 }
 
-// About returns the ApprovalRules that require votes for some change of the object of a change, in its relation where it has one; nil where no
+// About returns the ApprovalRules that require votes for some change of the object of a change, in its relation where it has one; none where no
 // rule does.
 func (s *Set) About(c *Change) Rules {
 	if s == nil {
 		return nil
 	}
-	var out Rules
-	for _, r := range s.rules {
-		if r.votes() && r.has(c) && (c.Relation == "" || slices.Contains(r.appliesTo, c.appliesTo()) && r.in(c.Relation)) {
-			out = append(out, r)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(Rules(s.rules)), func(r *Rule) bool {
+		return !r.votes() || !r.has(c) || c.Relation != "" && (!slices.Contains(r.appliesTo, c.appliesTo()) || !r.in(c.Relation))
+	})
 }
 
 // votes reports whether the rule applies to changes that need votes.

@@ -194,13 +194,9 @@ func (e Entries) External(child schema.GroupKind, verb string, details []change.
 	for _, entry := range e.covering(child, verb, details) {
 		causes[cause(&entry)] = true
 	}
-	var out Entries
-	for _, entry := range e {
-		if entry.allowed.external && entry.allowed.target.has(child) && (causes[cause(&entry)] || verb == VerbCreate) {
-			out = append(out, entry)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(e), func(entry Entry) bool {
+		return !entry.allowed.external || !entry.allowed.target.has(child) || !causes[cause(&entry)] && verb != VerbCreate
+	})
 }
 
 // cause returns the cause of an entry: the field that changed at a generation of its carrier.

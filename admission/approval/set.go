@@ -173,12 +173,8 @@ func fieldsOf(t reflect.Type) sets.Set[string] {
 
 // unknown returns the unknown fields of an entry: a ticket, for example.
 func unknown(entry map[string]any) map[string]any {
-	out := map[string]any{}
-	for k, v := range entry {
-		if !known.Has(k) {
-			out[k] = v
-		}
-	}
+	out := maps.Clone(entry)
+	maps.DeleteFunc(out, func(k string, _ any) bool { return known.Has(k) })
 	return out
 }
 

@@ -97,12 +97,7 @@ func awaiting(gate v1alpha1.Gate) (paths []string, verbs []v1alpha1.Verb) {
 	if !withholds(gate) {
 		return nil, nil
 	}
-	for _, v := range gate.Verbs {
-		if v != v1alpha1.VerbDelete && v != v1alpha1.VerbCreate {
-			verbs = append(verbs, v)
-		}
-	}
-	return gate.Paths, verbs
+	return gate.Paths, slices.DeleteFunc(notDelete(gate.Verbs), func(v v1alpha1.Verb) bool { return v == v1alpha1.VerbCreate })
 }
 
 // onlyDelete reports whether a gate is open for Delete and nothing else.

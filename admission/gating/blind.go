@@ -81,12 +81,7 @@ func (g Managed) askedBlind(author []string, digest change.Digest, unknown []cha
 // blindVerbs returns the sets of verbs that an approval may open a gate for where nothing can be
 // compared, the most first; never Delete, and none that the author does not give.
 func blindVerbs(author []string) [][]v1alpha1.Verb {
-	var given []v1alpha1.Verb
-	for _, v := range []v1alpha1.Verb{v1alpha1.VerbCreate, v1alpha1.VerbUpdate} {
-		if mask.Gives(author, v) {
-			given = append(given, v)
-		}
-	}
+	given := slices.DeleteFunc([]v1alpha1.Verb{v1alpha1.VerbCreate, v1alpha1.VerbUpdate}, func(v v1alpha1.Verb) bool { return !mask.Gives(author, v) })
 	switch len(given) {
 	case 0:
 		return nil

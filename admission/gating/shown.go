@@ -1,6 +1,7 @@
 package gating
 
 import (
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,11 +35,5 @@ func (g Managed) observedClosed(gate v1alpha1.Gate) bool {
 // shownPaths returns the paths of a difference that the provider shows in its status, as text; "" where
 // it shows no path.
 func shownPaths(diff []change.Change) string {
-	var out []string
-	for _, c := range diff {
-		if external.IsShown(c.Path) {
-			out = append(out, c.Path)
-		}
-	}
-	return strings.Join(out, ", ")
+	return strings.Join(slices.DeleteFunc(change.Paths(diff), func(path string) bool { return !external.IsShown(path) }), ", ")
 }
