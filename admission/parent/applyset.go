@@ -59,9 +59,7 @@ func instanceOf(o *unstructured.Unstructured) (Ref, bool) {
 
 // labelsOf returns the labels of an object as they are stored, without a copy.
 func labelsOf(o *unstructured.Unstructured) map[string]any {
-	meta, _ := o.Object["metadata"].(map[string]any)
-	labels, _ := meta["labels"].(map[string]any)
-	return labels
+	return child(child(o.Object, "metadata"), "labels")
 }
 
 // applySetOf returns the id of the ApplySet of an object (KEP-3659).
@@ -170,15 +168,13 @@ func isApplySet(key string) bool {
 // instanceConverged reports whether kro has carried out the spec of an instance: its state is ACTIVE (KR-18-03). All else in the status is
 // the author's of the graph, who may declare conditions of the types of kro's own as well.
 func instanceConverged(o *unstructured.Unstructured) bool {
-	status, _ := o.Object["status"].(map[string]any)
-	return text(status, "state") == "ACTIVE"
+	return text(child(o.Object, "status"), "state") == "ACTIVE"
 }
 
 // stampedGeneration returns the newest generation that the conditions of an instance report: kro stamps those of the author, too, with
 // that of the pass in which it writes the status (KR-18-03).
 func stampedGeneration(s *State, o *unstructured.Unstructured) (generation int64, has bool) {
-	status, _ := o.Object["status"].(map[string]any)
-	list, _ := status["conditions"].([]any)
+	list, _ := child(o.Object, "status")["conditions"].([]any)
 	for _, e := range list {
 		c, _ := e.(map[string]any)
 		if g := integer(c["observedGeneration"]); g > generation && s.exists(g) {

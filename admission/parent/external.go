@@ -52,10 +52,10 @@ const (
 
 // ExternalOf returns the external resource of an object, by its annotation and its spec.
 func ExternalOf(o *unstructured.Unstructured) External {
-	spec, _ := o.Object["spec"].(map[string]any)
-	ref, _ := spec["providerConfigRef"].(map[string]any)
+	spec := child(o.Object, "spec")
+	ref := child(spec, "providerConfigRef")
 	if ref == nil {
-		ref, _ = spec["providerRef"].(map[string]any) // its name before v1.10
+		ref = child(spec, "providerRef") // its name before v1.10
 	}
 	kind, name := text(ref, "kind"), text(ref, "name")
 	if kind == defaultConfigKind {

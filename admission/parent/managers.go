@@ -36,8 +36,7 @@ func ManagedFields(o *unstructured.Unstructured) []any {
 	if o == nil {
 		return nil
 	}
-	meta, _ := o.Object["metadata"].(map[string]any)
-	list, _ := meta["managedFields"].([]any)
+	list, _ := child(o.Object, "metadata")["managedFields"].([]any)
 	return list
 }
 
@@ -55,10 +54,7 @@ func (e fieldsEntry) time() time.Time {
 }
 
 // fields returns the fields that the manager owns, in the form of fieldsV1; nil where it owns none.
-func (e fieldsEntry) fields() map[string]any {
-	f, _ := e["fieldsV1"].(map[string]any)
-	return f
-}
+func (e fieldsEntry) fields() map[string]any { return child(e, "fieldsV1") }
 
 // field returns a field below the fields, by its keys; nil where the manager does not own it.
 func (e fieldsEntry) field(keys ...string) any {

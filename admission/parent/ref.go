@@ -90,8 +90,7 @@ func claimOf(o *unstructured.Unstructured, role Role) (Ref, bool) {
 // controllerOf returns the controller of an object: the ownerReference with controller: true as it is
 // stored, since converting all of them takes longer; nil where there is no controller.
 func controllerOf(o *unstructured.Unstructured) map[string]any {
-	meta, _ := o.Object["metadata"].(map[string]any)
-	owners, _ := meta["ownerReferences"].([]any)
+	owners, _ := child(o.Object, "metadata")["ownerReferences"].([]any)
 	for _, e := range owners {
 		owner, ok := e.(map[string]any)
 		if !ok {
@@ -131,8 +130,7 @@ func ControllerUID(o *unstructured.Unstructured) types.UID {
 // WithController returns the ownerReferences of an object with the controller of
 // another one instead of its own; without any where that has none. Neither is modified.
 func WithController(o, of *unstructured.Unstructured) []any {
-	meta, _ := o.Object["metadata"].(map[string]any)
-	owners, _ := meta["ownerReferences"].([]any)
+	owners, _ := child(o.Object, "metadata")["ownerReferences"].([]any)
 	owner := controllerOf(of)
 	out := make([]any, 0, len(owners)+1)
 	for _, e := range owners {
@@ -147,6 +145,11 @@ func WithController(o, of *unstructured.Unstructured) []any {
 		return out
 	}
 	return append(out, owner)
+}
+
+func child(m map[string]any, key string) map[string]any {
+	out, _ := m[key].(map[string]any)
+	return out
 }
 
 func text(m map[string]any, key string) string {

@@ -26,7 +26,6 @@ func SelfHealing(owner, child schema.GroupKind, deleted *unstructured.Unstructur
 }
 
 func scaledToZero(o *unstructured.Unstructured) bool {
-	spec, _ := o.Object["spec"].(map[string]any)
-	n := spec["replicas"]
+	n := child(o.Object, "spec")["replicas"]
 	return n == int64(0) || n == float64(0)
 }

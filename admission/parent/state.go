@@ -139,9 +139,7 @@ func IsPaused(o *unstructured.Unstructured) bool {
 
 // annotation returns an annotation of an object, without a copy of them all; "" where it is not set.
 func annotation(o *unstructured.Unstructured, key string) string {
-	meta, _ := o.Object["metadata"].(map[string]any)
-	annotations, _ := meta["annotations"].(map[string]any)
-	return text(annotations, key)
+	return text(child(child(o.Object, "metadata"), "annotations"), key)
 }
 
 // keep returns the annotations that decisions read; the caches hold states of all parents, and most
@@ -186,8 +184,7 @@ var conditionTypes = map[string]bool{
 // conditions adds the conditions of the object that decisions read. Of two with the same type, Condition
 // returns the first.
 func (s *State) conditions(o *unstructured.Unstructured) {
-	st, _ := o.Object["status"].(map[string]any)
-	list, _ := st["conditions"].([]any)
+	list, _ := child(o.Object, "status")["conditions"].([]any)
 	for _, e := range list {
 		m, ok := e.(map[string]any)
 		if !ok {
@@ -317,7 +314,7 @@ func (s *State) spec(o *unstructured.Unstructured) {
 	case RoleComposite:
 		s.composite(spec)
 	case RoleClaim:
-		ref, _ := spec["resourceRef"].(map[string]any)
+		ref := child(spec, "resourceRef")
 		s.ClaimTarget = text(ref, "name")
 		s.children([]any{ref}, "")
 	}
@@ -326,8 +323,7 @@ func (s *State) spec(o *unstructured.Unstructured) {
 // PoliciesOf returns spec.managementPolicies of an object, nil where it is not set. An item that is no string is
 // empty.
 func PoliciesOf(o *unstructured.Unstructured) []string {
-	spec, _ := o.Object["spec"].(map[string]any)
-	list, ok := spec["managementPolicies"].([]any)
+	list, ok := child(o.Object, "spec")["managementPolicies"].([]any)
 	if !ok {
 		return nil
 	}
@@ -346,8 +342,7 @@ func (s *State) composite(spec map[string]any) {
 	if x, ok := spec["crossplane"].(map[string]any); ok {
 		from = x
 	}
-	rev, _ := from["compositionRevisionRef"].(map[string]any)
-	s.CompositionRevision = text(rev, "name")
+	s.CompositionRevision = text(child(from, "compositionRevisionRef"), "name")
 	refs, _ := from["resourceRefs"].([]any)
 	s.children(refs, s.Namespace)
 }
