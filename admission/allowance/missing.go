@@ -1,8 +1,9 @@
 package allowance
 
 import (
-	"fmt"
 	"strings"
+
+	"github.com/kausality-io/function-kausality/admission/change"
 )
 
 // maxMissingPaths is the number of paths that a message lists.
@@ -14,9 +15,5 @@ func DescribeMissing(paths []string, verb string) string {
 	if len(paths) == 0 || paths[0] == "" {
 		return strings.ToLower(verb)
 	}
-	more := ""
-	if n := len(paths) - maxMissingPaths; n > 0 {
-		paths, more = paths[:maxMissingPaths], fmt.Sprintf(" and %d more", n)
-	}
-	return strings.Join(paths, ", ") + more
+	return change.First(paths, maxMissingPaths)
 }

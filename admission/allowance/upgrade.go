@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -51,13 +50,8 @@ func CompileUpgrade(u *v1alpha1.UpgradeAllowance) (*Upgrade, []RuleError) {
 	if !out.from.IsZero() && !out.until.IsZero() && !out.from.Before(out.until) {
 		c.fail("validUntil", "it must be after validFrom")
 	}
-	if u.Spec.Selector != nil {
-		s, err := metav1.LabelSelectorAsSelector(u.Spec.Selector)
-		if err != nil {
-			c.fail("selector", "%v", err)
-		} else {
-			out.selector = s
-		}
+	if s := c.labels("selector", u.Spec.Selector); s != nil {
+		out.selector = s
 	}
 	for _, image := range u.Spec.Images {
 		out.images = append(out.images, newGlob(image))

@@ -7,6 +7,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/facts"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -35,7 +36,7 @@ func By(f *facts.Facts, class outcome.Class, holder *parent.State, set approval.
 	v.Approval = m.Approval(use.Digest)
 	switch {
 	case m.NeedsClaim():
-		v.Claim = Claim(f, holder, set, m, use)
+		v.Claim = identity.Claim(holder, set.Claims, m, use, f.Req.Time)
 		v.Approval.Claim = v.Claim.ID
 	case m.Claimed != nil:
 		v.Approval.Claim = m.Claimed.ID

@@ -5,7 +5,6 @@ import (
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/facts"
 	"github.com/kausality-io/function-kausality/admission/identity"
-	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/request"
 	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -27,9 +26,4 @@ func Use(f *facts.Facts, digest string) approval.Use {
 		}
 	}
 	return approval.Use{Child: child, Digest: digest, User: f.ID(), Claim: f.Req.Claim(), Stale: settling.StaleClaims(f.Req.Time)}
-}
-
-// Claim returns the effect that claims an approval on its holder.
-func Claim(f *facts.Facts, holder *parent.State, set approval.Set, m approval.Match, u approval.Use) *identity.ClaimEffect {
-	return identity.Claim(holder, set.Claims, m, u, f.Req.Time)
 }

@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"strings"
 	"sync"
@@ -91,9 +92,7 @@ func fieldsOf(t reflect.Type) map[string]field {
 		switch {
 		case name == "-":
 		case name == "" && f.Anonymous && f.Type.Kind() == reflect.Struct:
-			for k, v := range fieldsOf(f.Type) {
-				out[k] = v
-			}
+			maps.Copy(out, fieldsOf(f.Type))
 		case name != "":
 			out[name] = field{typ: f.Type, pointer: f.Type.Kind() == reflect.Pointer, key: f.Tag.Get("patchMergeKey")}
 		}

@@ -275,13 +275,15 @@ func Under(path, prefix string) bool {
 }
 
 // Summary lists the paths for messages, at most max of them.
-func Summary(changes []Change, max int) string {
-	more := ""
-	if len(changes) > max {
-		more = " and " + strconv.Itoa(len(changes)-max) + " more"
-		changes = changes[:max]
+func Summary(changes []Change, max int) string { return First(Paths(changes), max) }
+
+// First returns the first of some texts, max at most, in one line, and how many more there are.
+func First(texts []string, max int) string {
+	out := strings.Join(texts[:min(len(texts), max)], ", ")
+	if more := len(texts) - max; more > 0 {
+		out += " and " + strconv.Itoa(more) + " more"
 	}
-	return strings.Join(Paths(changes), ", ") + more
+	return out
 }
 
 // canonical returns the canonical JSON of a value: with sorted keys, as encoding/json writes it.

@@ -192,7 +192,7 @@ func orphanCommands(ev *decider, blocked []*parent.State) string {
 func (ev *decider) settles(j judgement, m approval.Match, approved, voted bool, d *Finding) (*outcome.Verdict, bool) {
 	if approved && ev.Kind.ManagementPolicies && mask.Gives(j.object.ManagementPolicies, v1alpha1.VerbDelete) {
 		if d.Approved = true; m.NeedsClaim() && (j.whole == "" || m.Entry.Digest != j.whole.ID()) { // that of the whole ends with the holder
-			d.Claim = approve.Claim(ev.Facts, j.holder, j.set, m, approve.Use(ev.Facts, j.digest.ID()))
+			d.Claim = identity.Claim(j.holder, j.set.Claims, m, approve.Use(ev.Facts, j.digest.ID()), ev.Req.Time)
 		}
 		return nil, true
 	}

@@ -121,7 +121,7 @@ func destructionApproved(f *facts.Facts, j judgement, ask approval.Query, verb v
 		case !ok:
 			continue
 		case m.NeedsClaim():
-			return true, approve.Claim(f, j.holder, j.set, m, ask.Use)
+			return true, identity.Claim(j.holder, j.set.Claims, m, ask.Use, f.Req.Time)
 		}
 		return true, nil
 	}

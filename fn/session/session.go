@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/carry"
+	"github.com/kausality-io/function-kausality/admission/change"
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
 	"github.com/kausality-io/function-kausality/fn/results"
 	"github.com/kausality-io/function-kausality/fn/ssa"
@@ -81,11 +82,7 @@ func about(names []string, format string) []string {
 	if len(names) == 0 {
 		return nil
 	}
-	text := strings.Join(names[:min(len(names), maxNamed)], ", ")
-	if more := len(names) - maxNamed; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return []string{fmt.Sprintf(format, text)}
+	return []string{fmt.Sprintf(format, change.First(names, maxNamed))}
 }
 
 // with returns a request with other desired resources.
