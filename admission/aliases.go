@@ -15,8 +15,6 @@ type (
 	Operation = request.Operation
 	// Held is what was refused of a child as drift.
 	Held = request.Held
-	// Actor is what an adapter knows of the user of a Request.
-	Actor = request.Actor
 
 	// Decision about a request: see package outcome.
 	Decision = outcome.Decision

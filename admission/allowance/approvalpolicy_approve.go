@@ -60,9 +60,6 @@ type Excepted struct {
 // Excepted returns the first rule that approves a drift. Policies are tried in the order of their names, and rules
 // that need no claim first. warnings name rules that could not be evaluated, which approve nothing.
 func (s *Set) Excepted(ctx context.Context, q ExceptionQuery) (found *Excepted, warnings []string) {
-	if s == nil {
-		return nil, nil
-	}
 	var fresh *Excepted
 	for _, list := range [][]*Exception{s.byUser[q.User], s.forAny} {
 		for _, e := range list {

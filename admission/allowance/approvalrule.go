@@ -316,9 +316,6 @@ func (s *Set) MatchingAny(changes []Change) Rules {
 // About returns the ApprovalRules that require votes for some change of the object of a change, in its relation where it has one; none where no
 // rule does.
 func (s *Set) About(c *Change) Rules {
-	if s == nil {
-		return nil
-	}
 	return slices.DeleteFunc(slices.Clone(Rules(s.rules)), func(r *Rule) bool {
 		return !r.votes() || !r.has(c) || c.Relation != "" && (!slices.Contains(r.appliesTo, c.appliesTo()) || !r.in(c.Relation))
 	})

@@ -82,9 +82,6 @@ type Program struct {
 	expr ast.Expr
 }
 
-// Text returns the text of the expression.
-func (p *Program) Text() string { return p.text }
-
 // True evaluates the expression. Its cost is taken from the budget of the policy that the input is for. An error is
 // one of the evaluation, as for a field that does not exist, or ErrBudget.
 func (p *Program) True(ctx context.Context, in *Input) (bool, error) {
