@@ -60,10 +60,13 @@ func TestCatalogue(t *testing.T) {
 		t.Error("the catalogue is not in order, or names a metric twice")
 	}
 	for _, m := range Catalogue {
-		if (m.Kind == Counter) != strings.HasSuffix(m.Name, "_total") {
+		if !slices.Contains([]string{"counter", "gauge", "histogram"}, m.Kind) {
+			t.Errorf("%s: %q is no kind", m.Name, m.Kind)
+		}
+		if (m.Kind == "counter") != strings.HasSuffix(m.Name, "_total") {
 			t.Errorf("%s: a counter ends in _total, and nothing else does", m.Name)
 		}
-		if (m.Kind == Histogram) != (len(m.Buckets) > 0) || m.By == "" || !strings.HasSuffix(m.Help, ".") {
+		if (m.Kind == "histogram") != (len(m.Buckets) > 0) || m.By == "" || !strings.HasSuffix(m.Help, ".") {
 			t.Errorf("%s: buckets, component or help are wrong", m.Name)
 		}
 	}
