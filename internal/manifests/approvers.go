@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/admission/facts"
 )
@@ -33,25 +32,16 @@ var namespaces = group{resources: []string{"namespaces"}}
 // policy is suspended: what is decided then counts afterwards (KR-12-14). Controllers copy annotations from an owner or a Claim, and could
 // not finish their work if they might not. While the webhook answers, it has decided before.
 func approverPolicy(in *input) *admissionregistrationv1.ValidatingAdmissionPolicy {
-	return &admissionregistrationv1.ValidatingAdmissionPolicy{
-		TypeMeta: policyType, ObjectMeta: meta(approverProtection),
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy:    new(admissionregistrationv1.Fail),
-			MatchConstraints: constraints(append(slices.Clone(in.groups), namespaces), admissionregistrationv1.Create, admissionregistrationv1.Update),
-			MatchConditions: []admissionregistrationv1.MatchCondition{
-				{Name: "decides", Expression: decides + " &&\n" + notOwnWrite(in.components())},
-			},
-			Variables: []admissionregistrationv1.Variable{{Name: "copies", Expression: `request.userInfo.username.startsWith("system:") &&
+	copies := `request.userInfo.username.startsWith("system:") &&
 [dyn(object)].exists(o, has(o.metadata.ownerReferences) && o.metadata.ownerReferences.exists(r, has(r.controller) && r.controller) ||
-  has(o.spec) && has(o.spec.claimRef))`}},
-			Validations: []admissionregistrationv1.Validation{{
-				Expression: "variables.copies || " + mayApprove(in.approval),
-				Message: "changing approvals, rejections, freezes and the other decisions in kausality.io annotations requires the verb approve on the subresource " +
-					"approval of the object; a user who has it can make the change",
-				Reason: new(metav1.StatusReasonForbidden),
-			}},
-		},
-	}
+  has(o.spec) && has(o.spec.claimRef))`
+	return policy(approverProtection,
+		constraints(append(slices.Clone(in.groups), namespaces), admissionregistrationv1.Create, admissionregistrationv1.Update),
+		admissionregistrationv1.MatchCondition{Name: "decides", Expression: decides + " &&\n" + notOwnWrite(in.components())},
+		[]admissionregistrationv1.Variable{{Name: "copies", Expression: copies}},
+		check("variables.copies || "+mayApprove(in.approval),
+			"changing approvals, rejections, freezes and the other decisions in kausality.io annotations requires the verb approve on the subresource "+
+				"approval of the object; a user who has it can make the change"))
 }
 
 // approverBinding, everywhere but where the webhook is never called.

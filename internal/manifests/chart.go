@@ -37,7 +37,7 @@ func Chart() ([]byte, error) {
 				named("coordination.k8s.io", "leases", []string{"get"}, Heartbeat), // whether the webhook runs
 				rbacRule("", []string{"secrets"}, "create")),                       // a name cannot be required of what does not exist yet
 			homeBinding(componentController, accountSubject(Namespace, componentController)),
-			namespaceModePolicy(), namespaceModeBinding(), driftPolicy(nil), driftBinding(), rulePolicy(nil), ruleBinding(),
+			namespaceModePolicy(), everywhere(namespaceMode), driftPolicy(nil), everywhere(driftProtection), rulePolicy(nil), ruleBinding(),
 		}, controllerLimits(),
 	) {
 		if err := write(&out, object); err != nil {

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/admission/facts"
 )
@@ -25,14 +24,8 @@ func allows(object string) string {
 ` + object + `.metadata.annotations["kausality.io/allow-deletion"] == "true"`
 }
 
-// crdRule matches CRDs.
-func crdRule(operations ...admissionregistrationv1.OperationType) *admissionregistrationv1.MatchResources {
-	crds := group{name: "apiextensions.k8s.io", resources: []string{"customresourcedefinitions"}}
-	return &admissionregistrationv1.MatchResources{
-		MatchPolicy:   new(admissionregistrationv1.Equivalent),
-		ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: entry{}.rule(crds, "", operations...)}},
-	}
-}
+// customResources are CRDs.
+var customResources = []group{{name: "apiextensions.k8s.io", resources: []string{"customresourcedefinitions"}}}
 
 // Masked are the CRDs whose objects are masked.
 type Masked struct {
@@ -55,23 +48,12 @@ const (
 // policy itself and in no parameter: they remain when a Kausality policy goes (KR-13-57).
 func crdPolicy(m Masked) *admissionregistrationv1.ValidatingAdmissionPolicy {
 	lists := variables(slices.Collect(slices.Chunk(m.CRDs, perVariable)), []string{})
-	return &admissionregistrationv1.ValidatingAdmissionPolicy{
-		TypeMeta: policyType, ObjectMeta: meta(crdProtection),
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy:    new(admissionregistrationv1.Fail),
-			MatchConstraints: crdRule(admissionregistrationv1.Delete),
-			MatchConditions:  []admissionregistrationv1.MatchCondition{notDeleting},
-			Variables:        lists,
-			Validations: []admissionregistrationv1.Validation{{
-				Expression: `!` + allOf(lists) + `.exists(names, oldObject.metadata.name in names) || ` + allows("oldObject"),
-				Message:    "objects of this kind are masked by Kausality: deleting their CRD would leave their external resources behind",
-				MessageExpression: `"objects of CustomResourceDefinition " + oldObject.metadata.name + " are masked by Kausality: deleting it would delete them ` +
-					`past all checks, and leave their external resources behind. To delete it nevertheless: kubectl annotate customresourcedefinitions " + ` +
-					`oldObject.metadata.name + " kausality.io/allow-deletion=true"`,
-				Reason: new(metav1.StatusReasonForbidden),
-			}},
-		},
-	}
+	return policy(crdProtection, constraints(customResources, admissionregistrationv1.Delete), notDeleting, lists, explain(
+		check(`!`+allOf(lists)+`.exists(names, oldObject.metadata.name in names) || `+allows("oldObject"),
+			"objects of this kind are masked by Kausality: deleting their CRD would leave their external resources behind"),
+		`"objects of CustomResourceDefinition " + oldObject.metadata.name + " are masked by Kausality: deleting it would delete them `+
+			`past all checks, and leave their external resources behind. To delete it nevertheless: kubectl annotate customresourcedefinitions " + `+
+			`oldObject.metadata.name + " kausality.io/allow-deletion=true"`))
 }
 
 // providerPolicy refuses the deletion of Providers of Crossplane that own such CRDs (KR-13-57): the garbage collector
@@ -88,25 +70,14 @@ func providerPolicy(m Masked) *admissionregistrationv1.ValidatingAdmissionPolicy
 		chunks = append(chunks, chunk)
 	}
 	all := variables(chunks, map[string][]string{})
-	return &admissionregistrationv1.ValidatingAdmissionPolicy{
-		TypeMeta: policyType, ObjectMeta: meta(providerProtection),
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: new(admissionregistrationv1.Fail),
-			MatchConstraints: constraints([]group{{name: "pkg.crossplane.io", resources: []string{"providers"}}},
-				admissionregistrationv1.Delete),
-			MatchConditions: []admissionregistrationv1.MatchCondition{notDeleting},
-			Variables:       all,
-			Validations: []admissionregistrationv1.Validation{{
-				Expression: `!` + allOf(all) + `.exists(crds, oldObject.metadata.name in crds)`,
-				Message:    "objects of this provider are masked by Kausality: deleting it would leave their external resources behind",
-				MessageExpression: `"objects of Provider " + oldObject.metadata.name + " are masked by Kausality: uninstalling it would delete their ` +
-					`CustomResourceDefinitions, and leave their external resources behind. To uninstall it nevertheless: kubectl annotate ` +
-					`customresourcedefinitions " + ` + allOf(all) + `.filter(crds, oldObject.metadata.name in crds)[0][oldObject.metadata.name].join(" ") + ` +
-					`" kausality.io/allow-deletion=true"`,
-				Reason: new(metav1.StatusReasonForbidden),
-			}},
-		},
-	}
+	packages := []group{{name: "pkg.crossplane.io", resources: []string{"providers"}}}
+	return policy(providerProtection, constraints(packages, admissionregistrationv1.Delete), notDeleting, all, explain(
+		check(`!`+allOf(all)+`.exists(crds, oldObject.metadata.name in crds)`,
+			"objects of this provider are masked by Kausality: deleting it would leave their external resources behind"),
+		`"objects of Provider " + oldObject.metadata.name + " are masked by Kausality: uninstalling it would delete their `+
+			`CustomResourceDefinitions, and leave their external resources behind. To uninstall it nevertheless: kubectl annotate `+
+			`customresourcedefinitions " + `+allOf(all)+`.filter(crds, oldObject.metadata.name in crds)[0][oldObject.metadata.name].join(" ") + `+
+			`" kausality.io/allow-deletion=true"`))
 }
 
 var notDeleting = admissionregistrationv1.MatchCondition{Name: "not-deleting", Expression: `!has(oldObject.metadata.deletionTimestamp)`}
@@ -118,8 +89,7 @@ func variables[T any](values []T, empty T) []admissionregistrationv1.Variable {
 	}
 	out := make([]admissionregistrationv1.Variable, 0, len(values))
 	for i, v := range values {
-		raw, _ := json.Marshal(v) //nolint:errchkjson // Strings alone.
-		out = append(out, admissionregistrationv1.Variable{Name: maskedName + strconv.Itoa(i), Expression: string(raw)})
+		out = append(out, admissionregistrationv1.Variable{Name: maskedName + strconv.Itoa(i), Expression: literal(v)})
 	}
 	return out
 }
@@ -158,28 +128,11 @@ func (m *Masked) Read(p *admissionregistrationv1.ValidatingAdmissionPolicy) {
 // crdApprovalPolicy requires the right to approve of users who set the annotation that allows the deletion of a CRD
 // (KR-13-29). It is evaluated for writes of that annotation alone.
 func crdApprovalPolicy(a facts.ApproverRBAC) *admissionregistrationv1.ValidatingAdmissionPolicy {
-	return &admissionregistrationv1.ValidatingAdmissionPolicy{
-		TypeMeta: policyType, ObjectMeta: meta(crdApproval),
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy:    new(admissionregistrationv1.Fail),
-			MatchConstraints: crdRule(admissionregistrationv1.Create, admissionregistrationv1.Update),
-			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "allows-deletion",
-				Expression: `(` + allows("object") + `) && (oldObject == null || !(` + allows("oldObject") + `))`}},
-			Validations: []admissionregistrationv1.Validation{{
-				Expression: rightTo(a, `authorizer.group("apiextensions.k8s.io").resource("customresourcedefinitions")`, `.name(object.metadata.name)`),
-				Message: "setting kausality.io/allow-deletion on a CustomResourceDefinition requires the verb approve on its subresource approval; " +
-					"an approver can set it",
-				Reason: new(metav1.StatusReasonForbidden),
-			}},
-		},
-	}
-}
-
-// crdBindings of the policies about CRDs and providers, everywhere.
-func crdBindings() []*admissionregistrationv1.ValidatingAdmissionPolicyBinding {
-	var out []*admissionregistrationv1.ValidatingAdmissionPolicyBinding
-	for _, name := range []string{crdProtection, providerProtection, crdApproval} {
-		out = append(out, binding(name, name, nil, admissionregistrationv1.Deny))
-	}
-	return out
+	return policy(crdApproval, constraints(customResources, admissionregistrationv1.Create, admissionregistrationv1.Update),
+		admissionregistrationv1.MatchCondition{Name: "allows-deletion",
+			Expression: `(` + allows("object") + `) && (oldObject == null || !(` + allows("oldObject") + `))`},
+		nil,
+		check(rightTo(a, `authorizer.group("apiextensions.k8s.io").resource("customresourcedefinitions")`, `.name(object.metadata.name)`),
+			"setting kausality.io/allow-deletion on a CustomResourceDefinition requires the verb approve on its subresource approval; "+
+				"an approver can set it"))
 }

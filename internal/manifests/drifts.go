@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/admission/facts"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -22,37 +21,22 @@ var cascadingDeleters = []string{
 // needs no webhook.
 func driftPolicy(components []string) *admissionregistrationv1.ValidatingAdmissionPolicy {
 	drifts := []group{{name: v1alpha1.Group, resources: []string{v1alpha1.ResourceDrifts}}}
-	return &admissionregistrationv1.ValidatingAdmissionPolicy{
-		TypeMeta: policyType, ObjectMeta: meta(driftProtection),
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: new(admissionregistrationv1.Fail),
-			MatchConstraints: withStatuses(constraints(drifts, admissionregistrationv1.Create, admissionregistrationv1.Update,
-				admissionregistrationv1.Delete), drifts),
-			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "changed-by-other-user",
-				Expression: others(components) + ` &&
+	return policy(driftProtection,
+		withStatuses(constraints(drifts, admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete), drifts),
+		admissionregistrationv1.MatchCondition{Name: "changed-by-other-user", Expression: others(components) + ` &&
 (request.operation != "UPDATE" || has(request.subResource) && request.subResource == "status" || object.spec != oldObject.spec ||
   (has(object.metadata.ownerReferences) ? object.metadata.ownerReferences : []) !=
-  (has(oldObject.metadata.ownerReferences) ? oldObject.metadata.ownerReferences : []))`}},
-			Validations: []admissionregistrationv1.Validation{{
-				Expression: `request.operation != "UPDATE"`,
-				Message:    "only Kausality may change the spec, status and owners of Drifts; to let the change pass that a Drift shows, approve it",
-				Reason:     new(metav1.StatusReasonForbidden),
-			}, {
-				Expression: `request.operation == "UPDATE" || ` + mayApprove(facts.ApproverRBACOn),
-				Message: "only Kausality creates and deletes Drifts: another user needs the verb approve on drifts/approval, and a Drift that is deleted comes back " +
-					"while its change is held; to let the change pass, approve it",
-				Reason: new(metav1.StatusReasonForbidden),
-			}},
-		},
-	}
+  (has(oldObject.metadata.ownerReferences) ? oldObject.metadata.ownerReferences : []))`},
+		nil,
+		check(`request.operation != "UPDATE"`,
+			"only Kausality may change the spec, status and owners of Drifts; to let the change pass that a Drift shows, approve it"),
+		check(`request.operation == "UPDATE" || `+mayApprove(facts.ApproverRBACOn),
+			"only Kausality creates and deletes Drifts: another user needs the verb approve on drifts/approval, and a Drift that is deleted comes back "+
+				"while its change is held; to let the change pass, approve it"))
 }
 
 // others is an expression that is true for users that are neither Kausality's components nor carry out the deletions of other users.
 func others(components []string) string {
 	return `!request.userInfo.username.startsWith("` + serviceAccountPrefix + Namespace + `:kausality-") &&
 !(request.userInfo.username in ` + list(slices.Concat(cascadingDeleters, components)) + `)`
-}
-
-func driftBinding() *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
-	return binding(driftProtection, driftProtection, nil, admissionregistrationv1.Deny)
 }

@@ -76,7 +76,9 @@ func Guard(o Options, scopes []settings.Scope, retained []string, masked Masked)
 	out := &Guarded{Configuration: webhookConfiguration(in), PolicyCheck: policyConfiguration(in), Rollouts: rolloutConfiguration(in), Roles: policyRoles(in),
 		Outages: outages(in.entries), FailOpen: failOpen}
 	out.Policies = append(append(out.Policies, orphanPolicy(in), protectionPolicy(in), crdApprovalPolicy(in.approval)), MaskedPolicies(masked)...)
-	out.Bindings = append(append(out.Bindings, orphanBinding()), crdBindings()...)
+	for _, p := range []string{orphanProtection, crdProtection, providerProtection, crdApproval} {
+		out.Bindings = append(out.Bindings, everywhere(p))
+	}
 	if o.ApproverRBAC.Required() {
 		out.Policies, out.Bindings = append(out.Policies, approverPolicy(in)), append(out.Bindings, approverBinding())
 	}

@@ -7,7 +7,6 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -48,7 +47,7 @@ func controllerLimits() []any {
 		limits(limitsPolicies, group{name: v1alpha1.Group, resources: []string{v1alpha1.ResourceKausalities}}, nil, policyValidations()),
 		limits(limitsDerived, group{name: v1alpha1.Group, resources: []string{v1alpha1.ResourceAllowancePolicies}}, nil, derivedValidations(),
 			admissionregistrationv1.Delete),
-		limitsBinding(limitsDerived), limitsBinding(limitsRoles), limitsBinding(limitsWebhooks), limitsBinding(limitsSecrets), limitsBinding(limitsPolicies),
+		everywhere(limitsDerived), everywhere(limitsRoles), everywhere(limitsWebhooks), everywhere(limitsSecrets), everywhere(limitsPolicies),
 	}
 }
 
@@ -56,25 +55,8 @@ func controllerLimits() []any {
 func limits(name string, of group, variables []admissionregistrationv1.Variable, validations []admissionregistrationv1.Validation,
 	also ...admissionregistrationv1.OperationType) *admissionregistrationv1.ValidatingAdmissionPolicy {
 	operations := append([]admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}, also...)
-	return &admissionregistrationv1.ValidatingAdmissionPolicy{
-		TypeMeta: policyType, ObjectMeta: meta(name),
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy:    new(admissionregistrationv1.Fail),
-			MatchConstraints: constraints([]group{of}, operations...),
-			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "by-the-policy-controller",
-				Expression: `request.userInfo.username == ` + quote(serviceAccountPrefix+Namespace+":"+componentController)}},
-			Variables: variables, Validations: validations,
-		},
-	}
-}
-
-func limitsBinding(name string) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
-	return binding(name, name, nil, admissionregistrationv1.Deny)
-}
-
-// check that forbids what an expression is false for.
-func check(expression, message string) admissionregistrationv1.Validation {
-	return admissionregistrationv1.Validation{Expression: expression, Message: message, Reason: new(metav1.StatusReasonForbidden)}
+	return policy(name, constraints([]group{of}, operations...), admissionregistrationv1.MatchCondition{Name: "by-the-policy-controller",
+		Expression: `request.userInfo.username == ` + quote(serviceAccountPrefix+Namespace+":"+componentController)}, variables, validations...)
 }
 
 func roleVariables() []admissionregistrationv1.Variable {

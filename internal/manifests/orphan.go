@@ -1,9 +1,6 @@
 package manifests
 
-import (
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
+import admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 const orphanProtection = "kausality-orphan-protection"
 
@@ -39,25 +36,9 @@ const orphanMessage = `"deleting " + variables.target + " would leave its extern
 // deleted, and whose mask lets the provider only look. It never matches
 // anything else (KR-08-15).
 func orphanPolicy(in *input) *admissionregistrationv1.ValidatingAdmissionPolicy {
-	return &admissionregistrationv1.ValidatingAdmissionPolicy{
-		TypeMeta:   policyType,
-		ObjectMeta: meta(orphanProtection),
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy:    new(admissionregistrationv1.Fail),
-			MatchConstraints: constraints(in.groups, admissionregistrationv1.Delete),
-			MatchConditions:  []admissionregistrationv1.MatchCondition{{Name: "masked-by-kausality", Expression: isMasked}},
-			Variables:        orphanVariables,
-			Validations: []admissionregistrationv1.Validation{{
-				Expression: "!variables.wanted || variables.orphan || variables.open",
-				Message: "deleting it would leave its external resource behind: the gate of Kausality is closed; approve the deletion, " +
-					"or annotate it with kausality.io/deletion=orphan",
-				MessageExpression: orphanMessage,
-				Reason:            new(metav1.StatusReasonForbidden),
-			}},
-		},
-	}
-}
-
-func orphanBinding() *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
-	return binding(orphanProtection, orphanProtection, nil, admissionregistrationv1.Deny)
+	return policy(orphanProtection, constraints(in.groups, admissionregistrationv1.Delete),
+		admissionregistrationv1.MatchCondition{Name: "masked-by-kausality", Expression: isMasked}, orphanVariables,
+		explain(check("!variables.wanted || variables.orphan || variables.open",
+			"deleting it would leave its external resource behind: the gate of Kausality is closed; approve the deletion, "+
+				"or annotate it with kausality.io/deletion=orphan"), orphanMessage))
 }

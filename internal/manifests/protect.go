@@ -95,24 +95,16 @@ variables.status ? ["annotations and owners by a status"] :
 // webhook is down. While it is up, it has restored them before this policy is
 // evaluated (KR-12-05).
 func protectionPolicy(in *input) *admissionregistrationv1.ValidatingAdmissionPolicy {
-	return &admissionregistrationv1.ValidatingAdmissionPolicy{
-		TypeMeta: policyType, ObjectMeta: meta(annotationProtection),
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy:    new(admissionregistrationv1.Ignore), // an expression of ours that fails must refuse no request
-			MatchConstraints: withStatuses(constraints(in.groups, admissionregistrationv1.Update), in.groups),
-			MatchConditions: []admissionregistrationv1.MatchCondition{
-				{Name: "others-touch-kausality-annotation", Expression: "(" + touches + " ||\n" + statusTouches + ") &&\n" + notOwnWrite(in.components())},
-			},
-			Variables: protectionVariables,
-			Validations: []admissionregistrationv1.Validation{{
-				Expression: "variables.copies && !variables.status",
-				Message:    "annotations that only Kausality writes must stay as they are",
-				MessageExpression: `"Kausality alone writes " + variables.touched.join(", ") + ": leave them as they are stored. ` +
-					`Its webhook puts them back by itself and does not answer now; write again without them, or when it does"`,
-				Reason: new(metav1.StatusReasonInvalid),
-			}},
+	out := policy(annotationProtection, withStatuses(constraints(in.groups, admissionregistrationv1.Update), in.groups),
+		admissionregistrationv1.MatchCondition{
+			Name: "others-touch-kausality-annotation", Expression: "(" + touches + " ||\n" + statusTouches + ") &&\n" + notOwnWrite(in.components()),
 		},
-	}
+		protectionVariables,
+		explain(checkValid("variables.copies && !variables.status", "annotations that only Kausality writes must stay as they are"),
+			`"Kausality alone writes " + variables.touched.join(", ") + ": leave them as they are stored. `+
+				`Its webhook puts them back by itself and does not answer now; write again without them, or when it does"`))
+	out.Spec.FailurePolicy = new(admissionregistrationv1.Ignore) // an expression of ours that fails must refuse no request
+	return out
 }
 
 // protectionBinding of an entry. What only logs warns, and a Namespace in which
@@ -192,43 +184,59 @@ var (
 // a freeze that could have no effect there (KR-14-38): Namespaces themselves are not sent
 // to the webhook. One that has an invalid mode already may be changed.
 func namespaceModePolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
-	rule := entry{}.rule(group{resources: []string{"namespaces"}}, "", admissionregistrationv1.Create, admissionregistrationv1.Update)
-	return &admissionregistrationv1.ValidatingAdmissionPolicy{
-		TypeMeta: policyType, ObjectMeta: meta(namespaceMode),
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: new(admissionregistrationv1.Ignore),
-			MatchConstraints: &admissionregistrationv1.MatchResources{
-				MatchPolicy: new(admissionregistrationv1.Equivalent), ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule}},
-			},
-			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "has-mode",
-				Expression: `has(object.metadata.annotations) && ["kausality.io/mode", "kausality.io/freeze"].exists(k, k in object.metadata.annotations)`}},
-			Validations: []admissionregistrationv1.Validation{{
-				Expression: `!("kausality.io/mode" in object.metadata.annotations) || object.metadata.annotations["kausality.io/mode"] in ["log", "enforce"] ||
+	out := policy(namespaceMode, constraints([]group{namespaces}, admissionregistrationv1.Create, admissionregistrationv1.Update),
+		admissionregistrationv1.MatchCondition{Name: "has-mode",
+			Expression: `has(object.metadata.annotations) && ["kausality.io/mode", "kausality.io/freeze"].exists(k, k in object.metadata.annotations)`},
+		nil,
+		checkValid(`!("kausality.io/mode" in object.metadata.annotations) || object.metadata.annotations["kausality.io/mode"] in ["log", "enforce"] ||
 (oldObject != null && has(oldObject.metadata.annotations) && "kausality.io/mode" in oldObject.metadata.annotations &&
   oldObject.metadata.annotations["kausality.io/mode"] == object.metadata.annotations["kausality.io/mode"])`,
-				Message: "annotation kausality.io/mode must be log or enforce; remove it for the mode of the Kausality policy",
-				Reason:  new(metav1.StatusReasonInvalid),
-			}, {
-				// No webhook is called there, so that nothing would be enforced (KR-12-10).
-				Expression: `!("kausality.io/mode" in object.metadata.annotations) ||
-object.metadata.annotations["kausality.io/mode"] != "enforce" || !(object.metadata.name in ` + list(excludedNamespaces) + `) ||
+			"annotation kausality.io/mode must be log or enforce; remove it for the mode of the Kausality policy"),
+		// No webhook is called there, so that nothing would be enforced (KR-12-10).
+		checkValid(`!("kausality.io/mode" in object.metadata.annotations) ||
+object.metadata.annotations["kausality.io/mode"] != "enforce" || !(object.metadata.name in `+list(excludedNamespaces)+`) ||
 (oldObject != null && has(oldObject.metadata.annotations) && "kausality.io/mode" in oldObject.metadata.annotations &&
   oldObject.metadata.annotations["kausality.io/mode"] == "enforce")`,
-				Message: "annotation kausality.io/mode cannot be enforce here: in this Namespace nothing depends on Kausality, and nothing is enforced",
-				Reason:  new(metav1.StatusReasonInvalid),
-			}, {
-				Expression: `!("kausality.io/freeze" in object.metadata.annotations) || !(object.metadata.name in ` + list(excludedNamespaces) + `) ||
+			"annotation kausality.io/mode cannot be enforce here: in this Namespace nothing depends on Kausality, and nothing is enforced"),
+		checkValid(`!("kausality.io/freeze" in object.metadata.annotations) || !(object.metadata.name in `+list(excludedNamespaces)+`) ||
 object.metadata.annotations["kausality.io/freeze"] == "false" ||
 (oldObject != null && has(oldObject.metadata.annotations) && "kausality.io/freeze" in oldObject.metadata.annotations)`,
-				Message: "annotation kausality.io/freeze cannot be set here: in this Namespace nothing depends on Kausality, and nothing is frozen",
-				Reason:  new(metav1.StatusReasonInvalid),
-			}},
+			"annotation kausality.io/freeze cannot be set here: in this Namespace nothing depends on Kausality, and nothing is frozen"))
+	out.Spec.FailurePolicy = new(admissionregistrationv1.Ignore)
+	return out
+}
+
+// policy that refuses what it matches where a condition is true, unless all validations are, too.
+func policy(name string, match *admissionregistrationv1.MatchResources, when admissionregistrationv1.MatchCondition,
+	variables []admissionregistrationv1.Variable, validations ...admissionregistrationv1.Validation) *admissionregistrationv1.ValidatingAdmissionPolicy {
+	return &admissionregistrationv1.ValidatingAdmissionPolicy{
+		TypeMeta: policyType, ObjectMeta: meta(name),
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy: new(admissionregistrationv1.Fail), MatchConstraints: match,
+			MatchConditions: []admissionregistrationv1.MatchCondition{when}, Variables: variables, Validations: validations,
 		},
 	}
 }
 
-func namespaceModeBinding() *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
-	return binding(namespaceMode, namespaceMode, nil, admissionregistrationv1.Deny)
+// check that forbids what an expression is false for.
+func check(expression, message string) admissionregistrationv1.Validation {
+	return admissionregistrationv1.Validation{Expression: expression, Message: message, Reason: new(metav1.StatusReasonForbidden)}
+}
+
+// checkValid is a check of what is invalid where the expression is false.
+func checkValid(expression, message string) admissionregistrationv1.Validation {
+	return admissionregistrationv1.Validation{Expression: expression, Message: message, Reason: new(metav1.StatusReasonInvalid)}
+}
+
+// explain a check by an expression for its message.
+func explain(v admissionregistrationv1.Validation, message string) admissionregistrationv1.Validation {
+	v.MessageExpression = message
+	return v
+}
+
+// everywhere is the binding of a policy that refuses wherever it matches.
+func everywhere(policy string) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
+	return binding(policy, policy, nil, admissionregistrationv1.Deny)
 }
 
 // binding of a policy; match restricts where it holds, nil for everywhere.

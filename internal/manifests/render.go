@@ -57,9 +57,9 @@ func objects(in *input) []any {
 		namespace(), account(componentWebhook), account(componentGate),
 		webhookRole(in), gateRole(in), crossplaneRole(), leasesRole(), heartbeatRole(), viewerRole(), approverRole(),
 		clusterRoleBinding(componentWebhook, in.users), clusterRoleBinding(componentGate, in.users), leasesBinding(in.users), heartbeatBinding(in.users),
-		orphanPolicy(in), orphanBinding(),
+		orphanPolicy(in), everywhere(orphanProtection),
 		protectionPolicy(in), protectionBinding(annotationProtection, in.entries[0]),
-		namespaceModePolicy(), namespaceModeBinding(), driftPolicy(in.users), driftBinding(), rulePolicy(in.users), ruleBinding(),
+		namespaceModePolicy(), everywhere(namespaceMode), driftPolicy(in.users), everywhere(driftProtection), rulePolicy(in.users), ruleBinding(),
 	}
 	if !in.embedded {
 		out = append(out, policyConfiguration(in), rolloutConfiguration(in))

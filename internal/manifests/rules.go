@@ -19,32 +19,22 @@ var bypassResources = []string{
 // rulePolicy requires the right to approve of users who write policies, where there is an ApprovalRule: of a Namespace, where one may be
 // about it (KR-14-60). A pattern counts as matching every Namespace. It needs no webhook.
 func rulePolicy(components []string) *admissionregistrationv1.ValidatingAdmissionPolicy {
-	rule := entry{}.rule(group{name: v1alpha1.Group, resources: bypassResources}, "",
-		admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete)
-	return &admissionregistrationv1.ValidatingAdmissionPolicy{
-		TypeMeta: policyType, ObjectMeta: meta(ruleProtection),
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: new(admissionregistrationv1.Fail),
-			ParamKind:     &admissionregistrationv1.ParamKind{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.KindApprovalRule},
-			MatchConstraints: &admissionregistrationv1.MatchResources{
-				MatchPolicy: new(admissionregistrationv1.Equivalent), ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule}},
-			},
-			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "policy-changed-by-other-user",
-				Expression: others(components) + ` &&
-(request.operation != "UPDATE" || object.spec != oldObject.spec)`}},
-			Validations: []admissionregistrationv1.Validation{{
-				Expression: `(has(request.namespace) && request.namespace != "" && has(params.spec.match.namespaces) &&
-  !params.spec.match.namespaces.exists(n, n == "" || n == request.namespace || n.contains("*") || n.contains("?"))) || ` + mayApprove(facts.ApproverRBACOn),
-				Message: "where ApprovalRules require votes, writing a policy that lets changes pass without them requires the verb approve on its subresource " +
-					"approval; a user who has it can write the policy",
-				Reason: new(metav1.StatusReasonForbidden),
-			}},
-		},
-	}
+	bypasses := []group{{name: v1alpha1.Group, resources: bypassResources}}
+	out := policy(ruleProtection,
+		constraints(bypasses, admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete),
+		admissionregistrationv1.MatchCondition{Name: "policy-changed-by-other-user", Expression: others(components) + ` &&
+(request.operation != "UPDATE" || object.spec != oldObject.spec)`},
+		nil,
+		check(`(has(request.namespace) && request.namespace != "" && has(params.spec.match.namespaces) &&
+  !params.spec.match.namespaces.exists(n, n == "" || n == request.namespace || n.contains("*") || n.contains("?"))) || `+mayApprove(facts.ApproverRBACOn),
+			"where ApprovalRules require votes, writing a policy that lets changes pass without them requires the verb approve on its subresource "+
+				"approval; a user who has it can write the policy"))
+	out.Spec.ParamKind = &admissionregistrationv1.ParamKind{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.KindApprovalRule}
+	return out
 }
 
 func ruleBinding() *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
-	b := binding(ruleProtection, ruleProtection, nil, admissionregistrationv1.Deny)
+	b := everywhere(ruleProtection)
 	b.Spec.ParamRef = &admissionregistrationv1.ParamRef{
 		Selector: &metav1.LabelSelector{}, ParameterNotFoundAction: new(admissionregistrationv1.AllowAction),
 	}
