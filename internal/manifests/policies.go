@@ -2,7 +2,6 @@ package manifests
 
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -29,8 +28,7 @@ const (
 // nothing, and the status reports it.
 func policyConfiguration(in *input) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{
-		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingWebhookConfiguration"},
-		ObjectMeta: meta(configurationPolicy),
+		TypeMeta: registrationType("ValidatingWebhookConfiguration"), ObjectMeta: meta(configurationPolicy),
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 			Name:                    "policies.kausality.io",
 			ClientConfig:            in.client(pathPolicies),

@@ -175,11 +175,6 @@ func constraints(groups []group, operations ...admissionregistrationv1.Operation
 	return m
 }
 
-var (
-	policyType  = metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"}
-	bindingType = metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding"}
-)
-
 // namespaceModePolicy refuses an invalid mode on a Namespace (KR-05-21), and a mode and
 // a freeze that could have no effect there (KR-14-38): Namespaces themselves are not sent
 // to the webhook. One that has an invalid mode already may be changed.
@@ -210,7 +205,7 @@ object.metadata.annotations["kausality.io/freeze"] == "false" ||
 func policy(name string, match *admissionregistrationv1.MatchResources, when admissionregistrationv1.MatchCondition,
 	variables []admissionregistrationv1.Variable, validations ...admissionregistrationv1.Validation) *admissionregistrationv1.ValidatingAdmissionPolicy {
 	return &admissionregistrationv1.ValidatingAdmissionPolicy{
-		TypeMeta: policyType, ObjectMeta: meta(name),
+		TypeMeta: registrationType("ValidatingAdmissionPolicy"), ObjectMeta: meta(name),
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 			FailurePolicy: new(admissionregistrationv1.Fail), MatchConstraints: match,
 			MatchConditions: []admissionregistrationv1.MatchCondition{when}, Variables: variables, Validations: validations,
@@ -243,7 +238,7 @@ func everywhere(policy string) *admissionregistrationv1.ValidatingAdmissionPolic
 func binding(name, policy string, match *admissionregistrationv1.MatchResources,
 	actions ...admissionregistrationv1.ValidationAction) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
 	return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		TypeMeta: bindingType, ObjectMeta: meta(name),
+		TypeMeta: registrationType("ValidatingAdmissionPolicyBinding"), ObjectMeta: meta(name),
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: policy, ValidationActions: actions, MatchResources: match},
 	}
 }

@@ -24,11 +24,18 @@ var excludedNamespaces = []string{"kube-system", "kube-node-lease", "kube-public
 
 // webhookConfiguration of all entries.
 func webhookConfiguration(in *input) *admissionregistrationv1.MutatingWebhookConfiguration {
+	return configuration(configurationMutate, webhooks(in)...)
+}
+
+// configuration of webhooks.
+func configuration(name string, webhooks ...admissionregistrationv1.MutatingWebhook) *admissionregistrationv1.MutatingWebhookConfiguration {
 	return &admissionregistrationv1.MutatingWebhookConfiguration{
-		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "MutatingWebhookConfiguration"},
-		ObjectMeta: meta(configurationMutate),
-		Webhooks:   webhooks(in),
+		TypeMeta: registrationType("MutatingWebhookConfiguration"), ObjectMeta: meta(name), Webhooks: webhooks,
 	}
+}
+
+func registrationType(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: kind}
 }
 
 // webhooks: one for each entry, which may refuse, and two for all statuses, which
@@ -49,10 +56,7 @@ func webhooks(in *input) []admissionregistrationv1.MutatingWebhook {
 
 // admissionWebhook decides about changes of the desired state in one entry.
 func admissionWebhook(in *input, e entry) admissionregistrationv1.MutatingWebhook {
-	w := webhook(e.webhookName(), in.client(pathMutate))
-	w.FailurePolicy = &e.failurePolicy
-	w.TimeoutSeconds = new(in.timeout)
-	w.ReinvocationPolicy = new(admissionregistrationv1.IfNeededReinvocationPolicy)
+	w := webhook(e.webhookName(), in.client(pathMutate), e.failurePolicy, in.timeout, admissionregistrationv1.IfNeededReinvocationPolicy)
 	w.MatchConditions = mutateConditions(in, e)
 	w.NamespaceSelector, w.ObjectSelector = e.namespaceSelector(excludedNamespaces), e.objectSelector
 	for _, g := range e.groups {
@@ -67,12 +71,8 @@ func admissionWebhook(in *input, e entry) admissionregistrationv1.MutatingWebhoo
 // statusWebhook records the writers of statuses, for all entries. It never refuses
 // a request (KR-05-26).
 func statusWebhook(in *input) admissionregistrationv1.MutatingWebhook {
-	w := webhook("status.kausality.io", in.client(pathStatus))
-	w.FailurePolicy = new(admissionregistrationv1.Ignore)
-	w.TimeoutSeconds = new(statusTimeout)
-	w.ReinvocationPolicy = new(admissionregistrationv1.NeverReinvocationPolicy)
+	w := webhook("status.kausality.io", in.client(pathStatus), admissionregistrationv1.Ignore, statusTimeout, admissionregistrationv1.NeverReinvocationPolicy)
 	w.MatchConditions = append(statusConditions(), entry{groups: in.groups}.uncritical()...)
-	w.NamespaceSelector = entry{}.namespaceSelector(excludedNamespaces)
 	for _, g := range in.groups {
 		if g = g.withStatus(); len(g.resources) > 0 {
 			w.Rules = append(w.Rules, entry{}.rule(g, "status", admissionregistrationv1.Update))
@@ -84,26 +84,27 @@ func statusWebhook(in *input) admissionregistrationv1.MutatingWebhook {
 // metadataWebhook restores what a write of a status changes of the metadata, for all
 // entries. Kubelets write the statuses of Pods all the time, and nothing of that.
 func metadataWebhook(in *input) admissionregistrationv1.MutatingWebhook {
-	w := webhook(v1alpha1.WebhookMetadata, in.client(pathStatus))
-	w.FailurePolicy = new(admissionregistrationv1.Ignore)
-	w.TimeoutSeconds = new(statusTimeout)
-	w.ReinvocationPolicy = new(admissionregistrationv1.IfNeededReinvocationPolicy)
+	w := webhook(v1alpha1.WebhookMetadata, in.client(pathStatus), admissionregistrationv1.Ignore, statusTimeout, admissionregistrationv1.IfNeededReinvocationPolicy)
 	w.MatchConditions = append(metadataConditions(in), entry{groups: in.groups}.uncritical()...)
-	w.NamespaceSelector = entry{}.namespaceSelector(excludedNamespaces)
 	for _, g := range in.groups {
 		w.Rules = append(w.Rules, entry{}.rule(g, "status", admissionregistrationv1.Update))
 	}
 	return w
 }
 
-// webhook with what all have in common. Dry-run requests have no side effects.
-func webhook(name string, client admissionregistrationv1.WebhookClientConfig) admissionregistrationv1.MutatingWebhook {
+// webhook with what all have in common; it is about all Namespaces that may depend on it. Dry-run requests have no side effects.
+func webhook(name string, client admissionregistrationv1.WebhookClientConfig, failure admissionregistrationv1.FailurePolicyType, timeout int32,
+	reinvocation admissionregistrationv1.ReinvocationPolicyType) admissionregistrationv1.MutatingWebhook {
 	return admissionregistrationv1.MutatingWebhook{
 		Name:                    name,
 		ClientConfig:            client,
+		FailurePolicy:           &failure,
 		MatchPolicy:             new(admissionregistrationv1.Equivalent),
+		NamespaceSelector:       entry{}.namespaceSelector(excludedNamespaces),
 		SideEffects:             new(admissionregistrationv1.SideEffectClassNoneOnDryRun),
+		TimeoutSeconds:          &timeout,
 		AdmissionReviewVersions: []string{"v1"},
+		ReinvocationPolicy:      &reinvocation,
 	}
 }
 
