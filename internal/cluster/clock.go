@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/internal/telemetry"
 )
@@ -36,10 +38,8 @@ func (d dated) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // compareClocks until the context ends, and log and count how far they are apart.
 func (c *Cluster) compareClocks(ctx context.Context) {
-	tick := time.NewTicker(compareEvery)
-	defer tick.Stop()
 	var warned time.Time
-	for {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		// Any answer has a Date, that it is forbidden as well; without an answer there is nothing to compare.
 		_ = c.Kubernetes.Discovery().RESTClient().Get().AbsPath("/version").Timeout(compareEvery).Do(ctx).Error()
 		if skew, known := clock.Skew(); known {
@@ -50,10 +50,5 @@ func (c *Cluster) compareClocks(ctx context.Context) {
 					"aheadOfThisMachine", skew.Round(time.Second).String())
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	}, compareEvery)
 }

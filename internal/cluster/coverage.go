@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settings"
@@ -100,18 +101,12 @@ func (c *Cluster) watch(i kinds.Info) {
 // unwatchOrphaned ends the watches of kinds that a deleted configuration guarded,
 // once none of their objects is masked.
 func (c *Cluster) unwatchOrphaned(ctx context.Context) {
-	tick := time.NewTicker(orphanedCheckInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if c.coverage.report != nil && c.Scope.Gone() {
-				c.sync()
-			}
+	_ = wait.PollUntilContextCancel(ctx, orphanedCheckInterval, false, func(context.Context) (bool, error) { // it ends with the context alone
+		if c.coverage.report != nil && c.Scope.Gone() {
+			c.sync()
 		}
-	}
+		return false, nil
+	})
 }
 
 // mustWatch reports whether a kind is watched independently of requests about it:

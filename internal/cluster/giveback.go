@@ -4,6 +4,8 @@ import (
 	"context"
 	"runtime/debug"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // GiveBack returns to the system, once, what the first lists needed: it is
@@ -13,16 +15,10 @@ type GiveBack struct{ Cluster *Cluster }
 
 // Start waits for the lists.
 func (g GiveBack) Start(ctx context.Context) error {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for g.Cluster.Ready() != nil {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(context.Context) (bool, error) { return g.Cluster.Ready() == nil, nil })
+	if err == nil { // else the context ended
+		debug.FreeOSMemory()
 	}
-	debug.FreeOSMemory()
 	return nil
 }
 

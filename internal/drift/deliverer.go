@@ -14,6 +14,7 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -93,19 +94,13 @@ func (d *Deliverer) Start(ctx context.Context) error {
 
 // run rounds until the context ends.
 func (t *receiver) run(ctx context.Context) {
-	tick := time.NewTicker(deliverEvery)
-	defer tick.Stop()
 	defer t.count(nil)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if err := recovered(func() error { return t.round(ctx) }); err != nil && ctx.Err() == nil {
-				t.Log.Error(err, "cannot deliver drift reports")
-			}
+	_ = wait.PollUntilContextCancel(ctx, deliverEvery, false, func(ctx context.Context) (bool, error) { // it ends with the context alone
+		if err := recovered(func() error { return t.round(ctx) }); err != nil && ctx.Err() == nil {
+			t.Log.Error(err, "cannot deliver drift reports")
 		}
-	}
+		return false, nil
+	})
 }
 
 // round over the Drifts that the receiver is to be sent: those that failed least, and of these the oldest, come first. So a report that fails

@@ -15,6 +15,7 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -143,18 +144,13 @@ func (*warmup) NeedLeaderElection() bool { return false }
 
 // Start rounds until the context ends.
 func (r *Resolver) Start(ctx context.Context) error {
-	tick := time.NewTicker(resolveEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			if err := recovered(func() error { return r.round(ctx) }); err != nil && ctx.Err() == nil {
-				r.Log.Error(err, "cannot resolve drifts")
-			}
+	_ = wait.PollUntilContextCancel(ctx, resolveEvery, false, func(ctx context.Context) (bool, error) { // it ends with the context alone
+		if err := recovered(func() error { return r.round(ctx) }); err != nil && ctx.Err() == nil {
+			r.Log.Error(err, "cannot resolve drifts")
 		}
-	}
+		return false, nil
+	})
+	return nil
 }
 
 // round over all Drifts.

@@ -8,6 +8,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -63,16 +64,8 @@ func (p *pulse) state() answering {
 
 // Start reads the heartbeat until the context ends.
 func (p *pulse) Start(ctx context.Context) error {
-	tick := time.NewTicker(pulseEvery)
-	defer tick.Stop()
-	for {
-		p.beat(ctx)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	wait.UntilWithContext(ctx, p.beat, pulseEvery)
+	return nil
 }
 
 // NeedLeaderElection is true: the leader alone reports.

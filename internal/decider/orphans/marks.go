@@ -12,6 +12,7 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/identity"
@@ -86,21 +87,16 @@ func (m *Marks) note(root parent.Ref, mrs []parent.Ref) {
 
 // Start checks what is due until the context ends.
 func (m *Marks) Start(ctx context.Context) error {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			for _, due := range m.due() {
-				if err := m.check(ctx, due); err != nil && ctx.Err() == nil {
-					m.log.Error(err, "cannot remove the marks of a deletion that was refused", "deletion", identity.Describe(due.root))
-					m.again(due)
-				}
+	_ = wait.PollUntilContextCancel(ctx, time.Second, false, func(ctx context.Context) (bool, error) { // it ends with the context alone
+		for _, due := range m.due() {
+			if err := m.check(ctx, due); err != nil && ctx.Err() == nil {
+				m.log.Error(err, "cannot remove the marks of a deletion that was refused", "deletion", identity.Describe(due.root))
+				m.again(due)
 			}
 		}
-	}
+		return false, nil
+	})
+	return nil
 }
 
 // NeedLeaderElection is false: each replica checks what it marked.
