@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,10 +64,7 @@ func (k *Kausality) of(ctx context.Context) (*running, error) {
 	if k.start == nil {
 		return nil, errNotRead
 	}
-	limit := k.Clusters.Max
-	if limit == 0 {
-		limit = defaultMaxClusters
-	}
+	limit := cmp.Or(k.Clusters.Max, defaultMaxClusters)
 	if len(k.running) >= limit {
 		return nil, fmt.Errorf("cannot decide in cluster %s: there are %d clusters with guarded objects already", name, limit)
 	}

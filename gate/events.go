@@ -204,10 +204,7 @@ func (r *reporter) orphaned(old, new *states.Object) {
 	if old == nil || old.Deleting() || new != nil && !new.Deleting() {
 		return
 	}
-	last := old
-	if new != nil {
-		last = new
-	}
+	last := cmp.Or(new, old)
 	why := gating.OrphanReason(last.State)
 	if why == "" {
 		return

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -106,10 +107,7 @@ func (r *reporter) remains(ctx context.Context, o *states.Object, id string, e e
 // newRemainingEvent about an object. The id of the difference is in its name.
 func newRemainingEvent(o *states.Object, id string, e event, now time.Time) *eventsv1.Event {
 	apiVersion, kind := o.ToAPIVersionAndKind()
-	namespace := o.State.Namespace
-	if namespace == "" {
-		namespace = metav1.NamespaceDefault // of events about cluster-scoped objects
-	}
+	namespace := cmp.Or(o.State.Namespace, metav1.NamespaceDefault) // the latter of events about cluster-scoped objects
 	return &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s.%s.%s", prefix(o.State.Name), strings.ToLower(e.reason), id)},
 		EventTime:  metav1.NewMicroTime(now), Type: e.kind, Reason: e.reason, Action: e.reason, Note: clip(e.text, maxEventNote),

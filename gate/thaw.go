@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -69,15 +70,7 @@ func (w *waker) frozenNamespace(ctx context.Context, name string) (time.Duration
 
 // concerns reports whether a composite is in a Namespace, or composes something there.
 func concerns(o *states.Object, namespace string) bool {
-	if o.State.Namespace == namespace {
-		return true
-	}
-	for _, child := range o.Children {
-		if child.Namespace == namespace {
-			return true
-		}
-	}
-	return false
+	return o.State.Namespace == namespace || slices.ContainsFunc(o.Children, func(child parent.Ref) bool { return child.Namespace == namespace })
 }
 
 // frozenPolicy is called when a Kausality policy changed, and when its freeze ends.

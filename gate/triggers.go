@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -51,10 +52,7 @@ func (c *Controller) listen(ctx context.Context, mgr manager.Manager) error {
 // reconciled itself; a parent may have new approvals for the MRs below it, or
 // claims to finish.
 func (c *Controller) changed(old, new *states.Object) {
-	one := new
-	if one == nil {
-		one = old
-	}
+	one := cmp.Or(new, old)
 	switch {
 	case one.Group == v1alpha1.Group:
 		c.waker.policyChanged(old, new)

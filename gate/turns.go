@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"sync"
 
@@ -43,10 +44,7 @@ func (t *turns) take(ref, owner parent.Ref) bool {
 	case known:
 		return false
 	}
-	tenant := ref.Namespace
-	if tenant == "" {
-		tenant = owner.Kind + "/" + owner.Name
-	}
+	tenant := cmp.Or(ref.Namespace, owner.Kind+"/"+owner.Name)
 	t.known[ref] = false
 	if len(t.waiting[tenant]) == 0 {
 		t.order = append(t.order, tenant)

@@ -1,6 +1,7 @@
 package systems
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -143,11 +144,7 @@ func (Flux) progress(o *unstructured.Unstructured, pending, stored string, obser
 // Open for exactly the pending plan. Drift has no plan to name: auto makes one
 // and applies it, and the gate closes with that.
 func (Flux) Open(o *unstructured.Unstructured, _ v1alpha1.Gate, _ external.Provenance) map[string]any {
-	pending := text(o, "status", "plan", "pending")
-	if pending == "" {
-		pending = fluxAuto
-	}
-	return map[string]any{"spec": map[string]any{"approvePlan": pending}}
+	return map[string]any{"spec": map[string]any{"approvePlan": cmp.Or(text(o, "status", "plan", "pending"), fluxAuto)}}
 }
 
 // Close for every plan: they are made and wait.

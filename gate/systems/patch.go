@@ -1,11 +1,12 @@
 package systems
 
 import (
+	"maps"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/kausality-io/function-kausality/admission/gating"
-
 	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -36,8 +37,6 @@ func Patch(o *unstructured.Unstructured, s System, d gating.Decision) map[string
 		annotations[v1alpha1.AnnotationKeyGate] = mask.FormatGate(d.Gate)
 	}
 	body := map[string]any{"metadata": map[string]any{"annotations": annotations, "resourceVersion": o.GetResourceVersion(), "uid": o.GetUID()}}
-	for k, v := range edit {
-		body[k] = v
-	}
+	maps.Copy(body, edit)
 	return body
 }

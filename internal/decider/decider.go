@@ -1,6 +1,7 @@
 package decider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -252,11 +253,7 @@ func expectedMode(dr *Decider, req *admission.Request) v1alpha1.Mode {
 	if dr.Evaluator.World.Removing() {
 		return v1alpha1.ModeLog
 	}
-	o := req.OldObject
-	if o == nil {
-		o = req.Object
-	}
-	if o != nil {
+	if o := cmp.Or(req.OldObject, req.Object); o != nil {
 		ref := parent.Ref{GroupVersionKind: req.Kind, Namespace: req.Namespace, Name: req.Name}
 		if m := dr.Evaluator.World.Settings(ref, o.GetLabels()).Mode; m != "" {
 			return m

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -173,16 +174,8 @@ func (t *receiver) forget(due []*v1alpha1.Drift) {
 	for _, o := range due {
 		known[o.UID] = true
 	}
-	for uid := range t.attempts {
-		if !known[uid] {
-			delete(t.attempts, uid)
-		}
-	}
-	for uid := range t.accepted {
-		if !known[uid] {
-			delete(t.accepted, uid)
-		}
-	}
+	maps.DeleteFunc(t.attempts, func(uid types.UID, _ attempt) bool { return !known[uid] })
+	maps.DeleteFunc(t.accepted, func(uid types.UID, _ string) bool { return !known[uid] })
 }
 
 // deliver what a Drift owes the receiver, by what is stored now. An error is one of the API server; those of the

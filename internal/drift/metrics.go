@@ -2,6 +2,7 @@ package drift
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -70,11 +71,7 @@ func openBy(list *v1alpha1.DriftList) map[counted]int {
 			namespaces[d.Namespace]++
 		}
 	}
-	names := make([]string, 0, len(namespaces))
-	for n := range namespaces {
-		names = append(names, n)
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(namespaces[b]-namespaces[a], strings.Compare(a, b)) })
+	names := slices.SortedFunc(maps.Keys(namespaces), func(a, b string) int { return cmp.Or(namespaces[b]-namespaces[a], strings.Compare(a, b)) })
 	named := map[string]bool{}
 	for _, n := range names[:min(len(names), maxNamespaces)] {
 		named[n] = true

@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -133,10 +134,7 @@ func numbered(policy string, n int) string {
 // failurePolicyOf a mode: log refuses no request, also not during an outage
 // (KR-12-04).
 func failurePolicyOf(mode, byDefault v1alpha1.Mode) admissionregistrationv1.FailurePolicyType {
-	if mode == "" {
-		mode = byDefault
-	}
-	if mode == v1alpha1.ModeEnforce {
+	if cmp.Or(mode, byDefault) == v1alpha1.ModeEnforce {
 		return admissionregistrationv1.Fail
 	}
 	return admissionregistrationv1.Ignore

@@ -66,12 +66,7 @@ func (c *Controller) owned(ctx context.Context, object client.Object) (*unstruct
 	delete(content, "status")
 	u := &unstructured.Unstructured{Object: content}
 	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
-	labels := u.GetLabels()
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[labelName], labels[labelManaged] = nameKausality, v1alpha1.ManagerController
-	u.SetLabels(labels)
+	u.SetLabels(merged(u.GetLabels(), ownLabels()))
 	owners, err := c.owners(ctx)
 	if err != nil {
 		return nil, err

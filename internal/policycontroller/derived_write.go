@@ -21,7 +21,7 @@ import (
 // owned returns a policy as it is written: by us, and gone with its graph.
 func owned(p *v1alpha1.AllowancePolicy, graph *krov1alpha1.ResourceGraphDefinition) *v1alpha1.AllowancePolicy {
 	out := p.DeepCopy()
-	out.Labels = map[string]string{labelName: nameKausality, labelManaged: v1alpha1.ManagerController}
+	out.Labels = ownLabels()
 	out.OwnerReferences = []metav1.OwnerReference{{APIVersion: authorship.GraphKind.GroupVersion().String(), Kind: authorship.GraphKind.Kind,
 		Name: graph.Name, UID: graph.UID}}
 	return out

@@ -104,6 +104,11 @@ const (
 	nameKausality = "kausality"
 )
 
+// ownLabels of what is written here.
+func ownLabels() map[string]string {
+	return map[string]string{labelName: nameKausality, labelManaged: v1alpha1.ManagerController}
+}
+
 // made are the kinds that are written here.
 var made = []schema.GroupVersionKind{
 	admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"),

@@ -141,10 +141,7 @@ func (c *Controller) secret(ctx context.Context, name string) (*corev1.Secret, e
 func (c *Controller) store(ctx context.Context, s *corev1.Secret, kind corev1.SecretType, data map[string][]byte) error {
 	s = s.DeepCopy()
 	s.Data = data
-	if s.Labels == nil {
-		s.Labels = map[string]string{}
-	}
-	s.Labels[labelName], s.Labels[labelManaged] = nameKausality, v1alpha1.ManagerController
+	s.Labels = merged(s.Labels, ownLabels())
 	var err error
 	if s.OwnerReferences, err = c.owners(ctx); err != nil {
 		return err

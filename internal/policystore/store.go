@@ -189,11 +189,9 @@ func (s *Store) untilSynced(ctx context.Context) {
 
 // pause until the time has passed or the context has ended.
 func (s *Store) pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
 	case <-ctx.Done():
-	case <-t.C:
+	case <-time.After(d):
 	}
 }
 

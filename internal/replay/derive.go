@@ -160,10 +160,7 @@ func (l *Learner) cause(c *Change, details []change.Detail) {
 
 // effect records a change as the effect of one of its parent.
 func (l *Learner) effect(c *Change, details []change.Detail) {
-	o := c.New
-	if o == nil {
-		o = c.OldObject
-	}
+	o := cmp.Or(c.New, c.OldObject)
 	hops := trace.Of(o.GetAnnotations())
 	if len(hops) < 2 || hops[len(hops)-1].User != c.User.Name {
 		return

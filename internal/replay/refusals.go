@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -74,11 +75,7 @@ func Test(ctx context.Context, changes []Change, set *allowance.Set) (*Result, e
 
 // refOf the changed object. Its state after the change has a name that was generated.
 func refOf(c *Change) parent.Ref {
-	o := c.New
-	if o == nil {
-		o = c.OldObject
-	}
-	return parent.RefOf(o)
+	return parent.RefOf(cmp.Or(c.New, c.OldObject))
 }
 
 // replay one change: it is decided as if the policies were in force, and what is granted

@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"time"
 
@@ -160,11 +161,7 @@ func (c *Controller) round(ctx context.Context) {
 			}
 		}
 	}
-	for uid := range c.known {
-		if !exist[uid] {
-			delete(c.known, uid)
-		}
-	}
+	maps.DeleteFunc(c.known, func(uid types.UID, _ *run) bool { return !exist[uid] })
 	c.count()
 	if again {
 		c.wake()

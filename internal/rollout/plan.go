@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,10 +118,7 @@ func (c *Controller) batch(o *object, plan string, index int, objects []v1alpha1
 }
 
 func (c *Controller) batchNamespace(o *object) string {
-	if ns := o.GetNamespace(); ns != "" {
-		return ns
-	}
-	return c.Namespace
+	return cmp.Or(o.GetNamespace(), c.Namespace)
 }
 
 // sized gives a batch a state for each object.

@@ -226,22 +226,12 @@ func (s *Scope) WatchesIn(group string) bool {
 
 // Covers reports whether any rule is about a resource.
 func Covers(rules []rule, r schema.GroupResource) bool {
-	for _, rule := range rules {
-		if has(rule.groups, r.Group) && has(rule.resources, r.Resource) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(rules, func(rule rule) bool { return has(rule.groups, r.Group) && has(rule.resources, r.Resource) })
 }
 
 // has reports whether a list of a rule names something, by itself or by a wildcard.
 func has(list []string, want string) bool {
-	for _, e := range list {
-		if e == want || e == "*" || e == "*/*" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(e string) bool { return e == want || e == "*" || e == "*/*" })
 }
 
 // rulesOf a configuration about the resources that names makes of those of a rule.

@@ -58,9 +58,7 @@ func (s *Settler) claims(ctx context.Context, p *parent.State, edits map[string]
 	if len(used) == 0 {
 		return again, nil
 	}
-	for k, v := range approval.Remove(p.Annotations, func(e approval.Entry) bool { return used[e.Content] }) {
-		edits[k] = v
-	}
+	maps.Copy(edits, approval.Remove(p.Annotations, func(e approval.Entry) bool { return used[e.Content] }))
 	value := claims.String()
 	edits[v1alpha1.AnnotationKeyClaims] = &value
 	return again, nil
