@@ -116,17 +116,22 @@ const (
 	closedLateInitialize = closedObserve + "," + string(v1alpha1.VerbLateInitialize)
 )
 
-// addProcess adds the flags of every process.
-func (f *processFlags) addProcess(cmd *cobra.Command) {
-	fl := cmd.Flags()
+// addServing adds the flags of every process that serves: where the API server is, what is logged, and where metrics and probes are served.
+func (f *processFlags) addServing(fl *pflag.FlagSet) {
 	fl.StringVar(&f.kubeconfig, "kubeconfig", "", "Kubeconfig of the API server; in a cluster the pod's own ServiceAccount is used.")
 	fl.BoolVarP(&f.debug, "debug", "d", false, "Emit debug logs in addition to info logs.")
+	fl.StringVar(&f.MetricsAddress, "metrics-bind-address", "0", "HOST:PORT of the Prometheus metrics; 0 turns them off.")
+	fl.StringVar(&f.ProbeAddress, "health-probe-bind-address", "0", "HOST:PORT of /healthz and /readyz; 0 turns them off.")
+}
+
+// addProcess adds the flags of webhook, gate and policy controller.
+func (f *processFlags) addProcess(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	f.addServing(fl)
 	mode := choice.One(&f.mode, v1alpha1.ModeLog, v1alpha1.ModeLog, v1alpha1.ModeEnforce)
 	fl.Var(mode, "default-mode", "Mode where neither the object nor its Namespace sets one: "+mode.List()+".")
-	fl.StringVar(&f.MetricsAddress, "metrics-bind-address", "0", "HOST:PORT of the Prometheus metrics; 0 turns them off.")
 	fl.StringVar(&f.tracing.Endpoint, "otlp-endpoint", "", "OpenTelemetry collector to trace to, as in http://HOST:4318; empty turns tracing off.")
 	fl.Float64Var(&f.tracing.Ratio, "trace-ratio", 0.01, "Sampling ratio for requests without an incoming trace, from 0 to 1.")
-	fl.StringVar(&f.ProbeAddress, "health-probe-bind-address", "0", "HOST:PORT of /healthz and /readyz; 0 turns them off.")
 	fl.BoolVar(&f.LeaderElection, "leader-elect", false, "Elect a leader among several replicas; the leader writes, the others what it leaves out for long.")
 	fl.StringVar(&f.LeaderNamespace, "leader-elect-namespace", drift.HomeNamespace, "Namespace of the leader election's Lease.")
 }

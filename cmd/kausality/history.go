@@ -88,10 +88,7 @@ func historyCommand() *cobra.Command {
 	}
 	s.add(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&p.kubeconfig, "kubeconfig", "", "Kubeconfig of the API server; in a cluster the pod's own ServiceAccount is used.")
-	fl.BoolVarP(&p.debug, "debug", "d", false, "Emit debug logs in addition to info logs.")
-	fl.StringVar(&p.MetricsAddress, "metrics-bind-address", "0", "HOST:PORT of the Prometheus metrics; 0 turns them off.")
-	fl.StringVar(&p.ProbeAddress, "health-probe-bind-address", "0", "HOST:PORT of /healthz and /readyz; 0 turns them off.")
+	p.addServing(fl)
 	fl.StringVar(&o.BindAddress, "bind-address", ":8443", "HOST:PORT to receive records and queries on.")
 	fl.StringVar(&o.CertDir, "cert-dir", "", "Directory with the serving certificate tls.crt and its key tls.key; read again when they change.")
 	fl.DurationVar(&o.Retention, "retention", history.DefaultRetention, "For how long records are kept; 0 keeps all.")
@@ -101,11 +98,7 @@ func historyCommand() *cobra.Command {
 	fl.StringVar(&o.NATS.Consumer, "nats-consumer", "kausality-history", "Durable consumer, which replicas of one store share.")
 	fl.StringVar(&o.NATS.CredsFile, "nats-creds-file", "", "Credentials for --nats-url.")
 	fl.StringVar(&o.NATS.CAFile, "nats-ca-file", "", "PEM certificates to trust for --nats-url.")
-	for _, c := range []*cobra.Command{historyForgetCommand(), historyExportCommand(), historyVerifyCommand()} {
-		c.SilenceErrors, c.SilenceUsage = true, true
-		cmd.AddCommand(c)
-	}
-	return cmd
+	return addSilent(cmd, historyForgetCommand(), historyExportCommand(), historyVerifyCommand())
 }
 
 // historyForgetCommand replaces a person's name.

@@ -74,6 +74,11 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		return usageError{fmt.Errorf("name a command; see %s --help", cmd.CommandPath())}
 	}}
+	return addSilent(cmd, commands...)
+}
+
+// addSilent adds commands whose errors main alone prints.
+func addSilent(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	for _, c := range commands {
 		c.SilenceErrors, c.SilenceUsage = true, true
 		cmd.AddCommand(c)

@@ -23,14 +23,7 @@ const maxReport = 2 << 20
 
 // notifyCommand groups what has to do with receivers of DriftReports.
 func notifyCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "notify", Short: "Receive DriftReports, or test who does.", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		return usageError{fmt.Errorf("name a command; see %s --help", cmd.CommandPath())}
-	}}
-	for _, c := range []*cobra.Command{notifyLogCommand(), notifySchemaCommand(), notifySlackCommand(), notifyTestCommand()} {
-		c.SilenceErrors, c.SilenceUsage = true, true
-		cmd.AddCommand(c)
-	}
-	return cmd
+	return group("notify", "Receive DriftReports, or test who does.", notifyLogCommand(), notifySchemaCommand(), notifySlackCommand(), notifyTestCommand())
 }
 
 // notifySchemaCommand prints the schema that receivers may check reports with.

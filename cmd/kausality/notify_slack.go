@@ -41,10 +41,7 @@ func notifySlackCommand() *cobra.Command {
 	fl.StringVar(&app, "app-token-file", "", "File with the app-level token, xapp-…, with the scope connections:write.")
 	fl.StringVar(&api, "slack-api-url", "", "URL of Slack's Web API, with a slash at the end; empty for Slack's own.")
 	fl.BoolVar(&roles, "print-roles", false, "Print the ServiceAccount, roles and bindings that the configuration needs, and exit.")
-	fl.StringVar(&p.kubeconfig, "kubeconfig", "", "Kubeconfig of the API server; in a cluster the pod's own ServiceAccount is used.")
-	fl.BoolVarP(&p.debug, "debug", "d", false, "Emit debug logs in addition to info logs.")
-	fl.StringVar(&p.MetricsAddress, "metrics-bind-address", "0", "HOST:PORT of the Prometheus metrics; 0 turns them off.")
-	fl.StringVar(&p.ProbeAddress, "health-probe-bind-address", "0", "HOST:PORT of /healthz and /readyz; 0 turns them off.")
+	p.addServing(fl)
 	fl.BoolVar(&p.LeaderElection, "leader-elect", false, "Elect a leader among several replicas; it posts and decides, all of them take clicks.")
 	fl.StringVar(&p.LeaderNamespace, "leader-elect-namespace", manifests.Namespace, "Namespace of the leader election's Lease.")
 	return cmd
