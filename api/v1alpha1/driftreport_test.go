@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kausality-io/function-kausality/api/internal/schema"
+	"github.com/kausality-io/function-kausality/hack/schema"
 )
 
 var update = flag.Bool("update", false, "write the schema of DriftReports")

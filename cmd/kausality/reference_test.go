@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kausality-io/function-kausality/cmd/internal/reference"
+	"github.com/kausality-io/function-kausality/hack/reference"
 )
 
 // TestReference: docs/commands.md has every command of this program and every flag

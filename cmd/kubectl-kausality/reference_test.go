@@ -7,7 +7,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/kausality-io/function-kausality/cli"
-	"github.com/kausality-io/function-kausality/cmd/internal/reference"
+	"github.com/kausality-io/function-kausality/hack/reference"
 )
 
 // TestReference compares docs/kubectl-commands.md with the commands and their

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
-	"github.com/kausality-io/function-kausality/api/internal/schema"
+	"github.com/kausality-io/function-kausality/hack/schema"
 )
 
 var update = flag.Bool("update", false, "write the schema of records")
