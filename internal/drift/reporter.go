@@ -289,33 +289,30 @@ func heldOf(before *v1alpha1.HeldDrift, now v1alpha1.HeldDrift) *v1alpha1.HeldDr
 func (r *Reporter) Complete(ctx context.Context, d *v1alpha1.Drift, snoozed bool) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
-	before := d.DeepCopy()
-	d = d.DeepCopy()
 	if p := d.Spec.Parent; r.Recurred != nil && p.Name != "" {
 		if err := r.Recurred(ctx, identity.Ref(p), d.Spec.ID); err != nil {
 			return fmt.Errorf("cannot prepare a new occurrence: %w", err)
 		}
 	}
 	since := d.CreationTimestamp
-	d.Status = r.begun(&since)
-	d.Status.LastSeen, d.Status.Count, d.Status.Snoozed = &since, 1, snoozed
-	err := r.Client.Status().Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	if kerrors.IsConflict(err) || kerrors.IsNotFound(err) {
-		return nil // it is recorded, or gone
-	}
+	written, err := editStatus(ctx, r.Client, d, func(s *v1alpha1.DriftStatus) {
+		*s = r.begun(&since)
+		s.LastSeen, s.Count, s.Snoozed = &since, 1, snoozed
+	})
 	if err != nil {
 		return fmt.Errorf("cannot write drift status: %w", err)
 	}
-	r.began(d, nil, false)
+	if written != nil {
+		r.began(written, nil, false)
+	}
 	return nil
 }
 
 // Hold more of the child of a Drift than it held.
 func (r *Reporter) Hold(ctx context.Context, d *v1alpha1.Drift, held *v1alpha1.HeldDrift) error {
-	before := d.DeepCopy()
-	d = d.DeepCopy()
-	d.Status.Held = held
-	if err := r.Client.Status().Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	next := d.DeepCopy()
+	next.Status.Held = held
+	if err := r.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(d, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("cannot hold the whole child of a drift: %w", err)
 	}
 	return nil
@@ -323,17 +320,22 @@ func (r *Reporter) Hold(ctx context.Context, d *v1alpha1.Drift, held *v1alpha1.H
 
 // Unsnooze a Drift that is open although the snooze of its parent is over: its report is owed (KR-10-15).
 func (r *Reporter) Unsnooze(ctx context.Context, d *v1alpha1.Drift) error {
-	before := d.DeepCopy()
-	d = d.DeepCopy()
-	d.Status.Snoozed = false
-	err := r.Client.Status().Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	if kerrors.IsConflict(err) || kerrors.IsNotFound(err) {
-		return nil // the next round sees what is stored
-	}
-	if err != nil {
+	if _, err := editStatus(ctx, r.Client, d, func(s *v1alpha1.DriftStatus) { s.Snoozed = false }); err != nil {
 		return fmt.Errorf("cannot end the snooze of a drift: %w", err)
 	}
 	return nil
+}
+
+// editStatus of a Drift, unless it was written since it was read. It returns the Drift as it was written; nil where it was not, or is gone:
+// the next round reads what is stored.
+func editStatus(ctx context.Context, c client.Client, d *v1alpha1.Drift, edit func(*v1alpha1.DriftStatus)) (*v1alpha1.Drift, error) {
+	next := d.DeepCopy()
+	edit(&next.Status)
+	err := c.Status().Patch(ctx, next, client.MergeFromWithOptions(d, client.MergeFromWithOptimisticLock{}))
+	if kerrors.IsConflict(err) || kerrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // See above.
+	}
+	return next, err
 }
 
 // stored reports whether an item is about an object that is stored (KR-13-22). The next occurrence of one that is not is tried at once.

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/clock"
@@ -30,16 +29,15 @@ func (r *Reporter) Resolve(ctx context.Context, d *v1alpha1.Drift, why string, b
 	if err := r.approved(ctx, d, why); err != nil {
 		return err
 	}
-	before := d.DeepCopy()
-	d = d.DeepCopy()
 	glass := approval.BrokenGlass(by)
-	d.Status.Phase, d.Status.Resolution, d.Status.Approval, d.Status.BrokenGlass = v1alpha1.DriftResolved, why, by.DeepCopy(), glass
-	err := r.Client.Status().Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	if kerrors.IsConflict(err) || kerrors.IsNotFound(err) {
-		return nil
-	}
+	d, err := editStatus(ctx, r.Client, d, func(s *v1alpha1.DriftStatus) {
+		s.Phase, s.Resolution, s.Approval, s.BrokenGlass = v1alpha1.DriftResolved, why, by.DeepCopy(), glass
+	})
 	if err != nil {
 		return fmt.Errorf("cannot resolve drift: %w", err)
+	}
+	if d == nil {
+		return nil
 	}
 	if r.Records.Enabled() {
 		r.Records.Add(records.OfResolution(d, clock.Now()))
