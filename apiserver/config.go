@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -149,10 +150,8 @@ func oneOf[T comparable](field string, value *T, values ...T) error {
 	if *value == unset {
 		*value = values[0]
 	}
-	for _, v := range values {
-		if *value == v {
-			return nil
-		}
+	if slices.Contains(values, *value) {
+		return nil
 	}
 	return fmt.Errorf("%s: %v is none of %v", field, *value, values)
 }

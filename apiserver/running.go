@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -163,35 +164,24 @@ func (r *running) run(ctx context.Context) error {
 
 // publish the decider once everything was read.
 func (r *running) publish(ctx context.Context, d *decider.Decider) {
-	for ctx.Err() == nil {
-		if d.Ready() == nil {
-			r.decider.Store(d)
-			r.failed.Store(nil)
-			r.options.Log.Info("Kausality decides about requests", "mode", r.options.Admission.DefaultMode)
-			return
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(readyEvery):
-		}
+	err := wait.PollUntilContextCancel(ctx, readyEvery, true, func(context.Context) (bool, error) { return d.Ready() == nil, nil })
+	if err != nil { // the context ended
+		return
 	}
+	r.decider.Store(d)
+	r.failed.Store(nil)
+	r.options.Log.Info("Kausality decides about requests", "mode", r.options.Admission.DefaultMode)
 }
 
 // waitForPolicies until the CRDs of kausality.io are served.
 func waitForPolicies(ctx context.Context, c *cluster.Cluster, log logr.Logger) error {
-	for logged := false; ; {
+	logged := false
+	return wait.PollUntilContextCancel(ctx, time.Second, true, func(context.Context) (bool, error) {
 		err := c.ServesPolicies()
-		if err == nil {
-			return nil
-		}
-		if !logged {
+		if err != nil && !logged {
 			log.Info("Waiting for the CRDs of kausality.io; kausality manifests --crds-only has them", "reason", err.Error())
 			logged = true
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Second):
-		}
-	}
+		return err == nil, nil
+	})
 }
