@@ -1,9 +1,12 @@
 package settler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/identity"
@@ -57,18 +60,10 @@ func (s *Settler) caughtUp(req *admission.Request, ref parent.Ref, o *states.Obj
 		return o
 	}
 	defer func() { <-s.behind }()
-	tick, end := time.NewTicker(lagInterval), time.After(reviewPatience)
-	defer tick.Stop()
-	for lags() {
-		select {
-		case <-end:
-			return o
-		case <-tick.C:
-		}
-		if now := s.seen(ref); now != nil {
-			o = now
-		}
-	}
+	_ = wait.PollUntilContextTimeout(context.Background(), lagInterval, reviewPatience, false, func(context.Context) (bool, error) {
+		o = cmp.Or(s.seen(ref), o)
+		return !lags(), nil
+	}) // its error is that the time has passed
 	return o
 }
 
