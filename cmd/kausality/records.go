@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -124,24 +126,9 @@ func deliveriesOf(queue *spool.Spool, sinks []sink.Config, dir string, log logr.
 
 // drain waits until everything is delivered, or drainTimeout has passed.
 func drain(deliveries []*sink.Delivery) {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	late := time.NewTimer(drainTimeout)
-	defer late.Stop()
-	for {
-		var pending uint64
-		for _, d := range deliveries {
-			pending += d.Reader.Pending()
-		}
-		if pending == 0 {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-late.C:
-			return
-		}
-	}
+	_ = wait.PollUntilContextTimeout(context.Background(), 20*time.Millisecond, drainTimeout, true, func(context.Context) (bool, error) {
+		return !slices.ContainsFunc(deliveries, func(d *sink.Delivery) bool { return d.Reader.Pending() > 0 }), nil
+	}) // its error is that the time has passed
 }
 
 // identify the cluster by the UID of the Namespace kube-system.
