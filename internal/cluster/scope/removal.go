@@ -30,11 +30,7 @@ func Removing(configuration metav1.Object) bool {
 }
 
 // Removing reports whether Kausality is being removed.
-func (s *Scope) Removing() bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.removing
-}
+func (s *Scope) Removing() bool { return stateOf(s).removing }
 
 // OnRemoval calls f when the removal of Kausality began, or was given up. Call it
 // before Run.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -34,17 +35,26 @@ type Scope struct {
 	// fixed: the set is that of a configuration which is stored nowhere.
 	fixed bool
 
-	mu       sync.RWMutex
-	rules    []rule
-	kept     []rule
-	statuses []rule
-	entries  []Entry
-	policies bool
-	removing bool
-	// gone: there is no configuration any more, or nothing in it; kept is what the
+	// taking is held while now is replaced, which is not modified.
+	taking sync.Mutex
+	now    atomic.Pointer[snapshot]
+}
+
+// snapshot is what was taken of configurations so far.
+type snapshot struct {
+	configuration
+	// gone: there is no configuration any more, or nothing in it; kept and statuses are what the
 	// last one had, which followed policies or did not.
 	gone         bool
 	keptPolicies bool
+}
+
+// stateOf the set; the zero one before a configuration was taken.
+func stateOf(s *Scope) *snapshot {
+	if now := s.now.Load(); now != nil {
+		return now
+	}
+	return &snapshot{}
 }
 
 // rule of a webhook configuration: API groups and resources, * for all.
@@ -129,57 +139,46 @@ func (s *Scope) set(o any) {
 // take a configuration, and report whether it covers other resources than before,
 // and whether the removal of Kausality began or was cancelled.
 func (s *Scope) take(c *configuration) (changed, turned bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	turned = s.removing != c.removing
-	same := s.gone == (len(c.kept) == 0) && s.policies == c.policies && reflect.DeepEqual(s.rules, c.rules) &&
-		reflect.DeepEqual(s.kept, c.kept) && reflect.DeepEqual(s.statuses, c.statuses) && reflect.DeepEqual(s.entries, c.entries)
-	s.rules, s.entries, s.policies, s.removing = c.rules, c.entries, c.policies, c.removing
-	if s.gone = len(c.kept) == 0; !s.gone { // an emptied one does not change what is masked
-		s.kept, s.statuses, s.keptPolicies = c.kept, c.statuses, c.policies
+	s.taking.Lock()
+	defer s.taking.Unlock()
+	was, next := stateOf(s), &snapshot{configuration: *c, gone: len(c.kept) == 0, keptPolicies: c.policies}
+	same := was.gone == next.gone && was.policies == c.policies && reflect.DeepEqual(was.rules, c.rules) &&
+		reflect.DeepEqual(was.kept, c.kept) && reflect.DeepEqual(was.statuses, c.statuses) && reflect.DeepEqual(was.entries, c.entries)
+	if next.gone { // an emptied one does not change what is masked
+		next.kept, next.statuses, next.keptPolicies = was.kept, was.statuses, was.keptPolicies
 	}
-	return !same, turned
+	s.now.Store(next)
+	return !same, was.removing != c.removing
 }
 
 // Lose the configuration, and nothing of what it declared: an uninstalled or half
 // re-installed webhook must not make us forget what we masked.
 func (s *Scope) Lose() {
-	s.mu.Lock()
-	s.gone = true
-	s.mu.Unlock()
+	s.taking.Lock()
+	next := *stateOf(s)
+	next.gone = true
+	s.now.Store(&next)
+	s.taking.Unlock()
 	informer.Call(s.onChange)
 }
 
 // Gone reports whether the configuration, which followed policies, is away: as it
 // is when no policy is left, and when it was deleted.
 func (s *Scope) Gone() bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.gone && s.keptPolicies
+	now := stateOf(s)
+	return now.gone && now.keptPolicies
 }
 
 // Known reports whether there is or was a configuration that has rules: the
 // API server may call us by another one.
-func (s *Scope) Known() bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return len(s.kept) > 0
-}
+func (s *Scope) Known() bool { return len(stateOf(s).kept) > 0 }
 
 // Entered are the entries of the configuration. They are not modified.
-func (s *Scope) Entered() []Entry {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.entries
-}
+func (s *Scope) Entered() []Entry { return stateOf(s).entries }
 
 // Followed reports whether the last configuration that had rules followed
 // policies.
-func (s *Scope) Followed() bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.keptPolicies
-}
+func (s *Scope) Followed() bool { return stateOf(s).keptPolicies }
 
 // labelManaged of the configuration is the policy controller's name where the
 // rules follow from Kausality policies.
@@ -187,41 +186,23 @@ const labelManaged = "app.kubernetes.io/managed-by"
 
 // FollowsPolicies reports whether the set is what Kausality policies require:
 // what none of them covers is then on its way out of it.
-func (s *Scope) FollowsPolicies() bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.policies
-}
+func (s *Scope) FollowsPolicies() bool { return stateOf(s).policies }
 
 // Covers reports whether a resource is guarded.
-func (s *Scope) Covers(r schema.GroupResource) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return Covers(s.rules, r)
-}
+func (s *Scope) Covers(r schema.GroupResource) bool { return Covers(stateOf(s).rules, r) }
 
 // Watches reports whether a resource is guarded, or was and something of it is
 // masked still: the policy controller leaves us access to it, and the configuration
 // has its status reviewed.
-func (s *Scope) Watches(r schema.GroupResource) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return Covers(s.kept, r)
-}
+func (s *Scope) Watches(r schema.GroupResource) bool { return Covers(stateOf(s).kept, r) }
 
 // ReviewsStatus reports whether the API server sends the status writes of a
 // resource for review.
-func (s *Scope) ReviewsStatus(r schema.GroupResource) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return Covers(s.statuses, r)
-}
+func (s *Scope) ReviewsStatus(r schema.GroupResource) bool { return Covers(stateOf(s).statuses, r) }
 
 // WatchesIn reports whether any resource of a group is what Watches is about.
 func (s *Scope) WatchesIn(group string) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return slices.ContainsFunc(s.kept, func(r rule) bool { return has(r.groups, group) })
+	return slices.ContainsFunc(stateOf(s).kept, func(r rule) bool { return has(r.groups, group) })
 }
 
 // Covers reports whether any rule is about a resource.
