@@ -17,44 +17,43 @@ import (
 // builtinScalePath is where Kubernetes' own kinds have their replicas.
 const builtinScalePath = "spec.replicas"
 
-// definition is what is kept of a CRD.
+// definition is what is kept of a CRD: its served versions.
 type definition struct {
 	informer.Meta
-	infos []Info
-	// lists by version; none for a version without any.
-	lists map[string]change.Lists
-	// defaults by version; none for a version that is not of managed resources.
-	defaults map[string]*change.Defaults
+	versions []version
 }
 
-// defaultsOf the versions of a CRD of managed resources: typed clients add them to objects that have none (KR-07-08).
-func defaultsOf(o *unstructured.Unstructured) map[string]*change.Defaults {
-	out := map[string]*change.Defaults{}
-	spec, _ := o.Object["spec"].(map[string]any)
-	versions, _ := spec["versions"].([]any)
-	for _, e := range versions {
-		v, _ := e.(map[string]any)
-		name, _ := v["name"].(string)
-		if masked, _ := managementPolicies(v); !masked {
-			continue
+// version of a kind.
+type version struct {
+	Info
+	// lists of its schema; nil for none.
+	lists change.Lists
+	// defaults of its schema; nil for a version that is not of managed resources.
+	defaults *change.Defaults
+}
+
+// definitionOf a CRD.
+func definitionOf(o *unstructured.Unstructured) *definition {
+	out := &definition{Meta: informer.MetaOf(o)}
+	for _, v := range served(o) {
+		one := version{Info: infoOf(o, v), lists: change.SchemaLists(property(v))}
+		if masked, _ := managementPolicies(v); masked { // typed clients add them to objects that have none (KR-07-08)
+			one.defaults = change.SchemaDefaults(property(v))
 		}
-		if d := change.SchemaDefaults(property(v)); d != nil {
-			out[name] = d
-		}
+		out.versions = append(out.versions, one)
 	}
 	return out
 }
 
-// listsOf a CRD's versions.
-func listsOf(o *unstructured.Unstructured) map[string]change.Lists {
-	out := map[string]change.Lists{}
+// served versions of a CRD.
+func served(o *unstructured.Unstructured) []map[string]any {
 	spec, _ := o.Object["spec"].(map[string]any)
 	versions, _ := spec["versions"].([]any)
+	var out []map[string]any
 	for _, e := range versions {
 		v, _ := e.(map[string]any)
-		name, _ := v["name"].(string)
-		if l := change.SchemaLists(property(v)); l != nil {
-			out[name] = l
+		if served, _ := v["served"].(bool); served {
+			out = append(out, v)
 		}
 	}
 	return out
@@ -62,38 +61,38 @@ func listsOf(o *unstructured.Unstructured) map[string]change.Lists {
 
 // InfosOf a CRD, one for each served version.
 func InfosOf(o *unstructured.Unstructured) []Info {
+	var out []Info
+	for _, v := range served(o) {
+		out = append(out, infoOf(o, v))
+	}
+	return out
+}
+
+// infoOf a version of a CRD.
+func infoOf(o *unstructured.Unstructured, v map[string]any) Info {
 	spec, _ := o.Object["spec"].(map[string]any)
 	names, _ := spec["names"].(map[string]any)
 	group, _ := spec["group"].(string)
 	kind, _ := names["kind"].(string)
 	plural, _ := names["plural"].(string)
 	scope, _ := spec["scope"].(string)
-	versions, _ := spec["versions"].([]any)
-	var out []Info
-	for _, e := range versions {
-		v, _ := e.(map[string]any)
-		name, _ := v["name"].(string)
-		if served, _ := v["served"].(bool); !served {
-			continue
-		}
-		storage, _ := v["storage"].(bool)
-		i := Info{
-			GVK: schema.GroupVersionKind{Group: group, Version: name, Kind: kind}, Storage: storage,
-			GVR: schema.GroupVersionResource{Group: group, Version: name, Resource: plural}, Namespaced: scope == "Namespaced",
-		}
-		i.Resource = plural + "." + group
-		i.Graph = GraphOf(o)
-		if i.Kind.ManagementPolicies, i.Runtime = managementPolicies(v); i.Graph != "" {
-			i.Kind.ManagementPolicies = false // a field of the author's of the graph, which kro does not heed
-		}
-		i.SecretFields = change.SchemaSecrets(property(v))
-		i.ReconcileRequests = property(v, "status", "lastHandledReconcileAt") != nil
-		i.ScalePath = scalePath(v)
-		_, i.Status, _ = unstructured.NestedFieldNoCopy(v, "subresources", "status") // the API server validated it
-		i.Role = role(o, names, i.Kind.ManagementPolicies)
-		out = append(out, i)
+	name, _ := v["name"].(string)
+	storage, _ := v["storage"].(bool)
+	i := Info{
+		GVK: schema.GroupVersionKind{Group: group, Version: name, Kind: kind}, Storage: storage,
+		GVR: schema.GroupVersionResource{Group: group, Version: name, Resource: plural}, Namespaced: scope == "Namespaced",
 	}
-	return out
+	i.Resource = plural + "." + group
+	i.Graph = GraphOf(o)
+	if i.Kind.ManagementPolicies, i.Runtime = managementPolicies(v); i.Graph != "" {
+		i.Kind.ManagementPolicies = false // a field of the author's of the graph, which kro does not heed
+	}
+	i.SecretFields = change.SchemaSecrets(property(v))
+	i.ReconcileRequests = property(v, "status", "lastHandledReconcileAt") != nil
+	i.ScalePath = scalePath(v)
+	_, i.Status, _ = unstructured.NestedFieldNoCopy(v, "subresources", "status") // the API server validated it
+	i.Role = role(o, names, i.Kind.ManagementPolicies)
+	return i
 }
 
 // Labels of the CRDs that kro makes (v0.9.3, pkg/metadata/labels.go).

@@ -47,7 +47,7 @@ func kindsWithMapper() *Kinds {
 	mapper.Add(deployment, meta.RESTScopeNamespace)
 	mapper.Add(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ControllerRevision"}, meta.RESTScopeNamespace)
 	mapper.Add(flunder, meta.RESTScopeNamespace)
-	return &Kinds{Mapper: mapper, byGVK: map[schema.GroupVersionKind]Info{}, legacy: map[schema.GroupKind]bool{},
+	return &Kinds{Mapper: mapper, byGVK: map[schema.GroupVersionKind]version{}, legacy: map[schema.GroupKind]bool{},
 		stale: make(chan struct{}, 1), OnDiscovery: func() {}}
 }
 
@@ -89,7 +89,7 @@ func TestDiscover(t *testing.T) {
 	if changes != 2 {
 		t.Errorf("the kinds changed twice, and %d changes were reported", changes)
 	}
-	k.byGVK[deployment] = Info{GVK: deployment}
+	k.byGVK[deployment] = version{Info: Info{GVK: deployment}}
 	if got := names(k.Discovered()); got != "" {
 		t.Errorf("what a CRD defines is no built-in kind: %q", got)
 	}

@@ -45,12 +45,9 @@ type Kinds struct {
 	informer cache.SharedIndexInformer
 	taken    cache.ResourceEventHandlerRegistration
 
-	mu    sync.RWMutex
-	byGVK map[schema.GroupVersionKind]Info
-	lists map[schema.GroupVersionKind]change.Lists
-	// Defaults of the schemas of managed resources.
-	defaults map[schema.GroupVersionKind]*change.Defaults
-	legacy   map[schema.GroupKind]bool
+	mu     sync.RWMutex
+	byGVK  map[schema.GroupVersionKind]version
+	legacy map[schema.GroupKind]bool
 	// builtin kinds have a status and, mostly, no CRD; nil before they were
 	// discovered.
 	builtin  map[schema.GroupKind]Info
@@ -71,11 +68,8 @@ type Kinds struct {
 // New returns Kinds that is empty until Run. mapper answers for kinds that
 // no CRD defines.
 func New(client dynamic.Interface, mapper meta.RESTMapper) (*Kinds, error) {
-	k := &Kinds{Mapper: mapper, byGVK: map[schema.GroupVersionKind]Info{}, lists: map[schema.GroupVersionKind]change.Lists{},
-		defaults: map[schema.GroupVersionKind]*change.Defaults{}, legacy: map[schema.GroupKind]bool{}, stale: make(chan struct{}, 1)}
-	k.informer = informer.New(client, CRDs, "", func(o *unstructured.Unstructured) any {
-		return &definition{Meta: informer.MetaOf(o), infos: InfosOf(o), lists: listsOf(o), defaults: defaultsOf(o)}
-	})
+	k := &Kinds{Mapper: mapper, byGVK: map[schema.GroupVersionKind]version{}, legacy: map[schema.GroupKind]bool{}, stale: make(chan struct{}, 1)}
+	k.informer = informer.New(client, CRDs, "", func(o *unstructured.Unstructured) any { return definitionOf(o) })
 	var err error
 	k.taken, err = k.informer.AddEventHandler(informer.Handler("kinds", cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { k.learn(o) },
@@ -102,11 +96,11 @@ func (k *Kinds) OnDefined(f func(schema.GroupKind)) { k.onDefined = append(k.onD
 
 // defines calls the listeners of a definition.
 func (k *Kinds) defines(d *definition) {
-	if len(d.infos) == 0 {
+	if len(d.versions) == 0 {
 		return
 	}
 	for _, f := range k.onDefined {
-		f(d.infos[0].GVK.GroupKind())
+		f(d.versions[0].GVK.GroupKind())
 	}
 }
 
@@ -115,9 +109,9 @@ func (k *Kinds) named(kind string) []Info {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	var out []Info
-	for gvk, i := range k.byGVK {
+	for gvk, v := range k.byGVK {
 		if gvk.Kind == kind {
-			out = append(out, i)
+			out = append(out, v.Info)
 		}
 	}
 	return out
@@ -164,30 +158,23 @@ func (k *Kinds) learn(o any) {
 
 // LearnCRD learns the kinds of a CRD that was read, but not how it defines their lists and defaults, and returns them.
 func (k *Kinds) LearnCRD(crd *unstructured.Unstructured) []Info {
-	d := &definition{Meta: informer.MetaOf(crd), infos: InfosOf(crd)}
+	d, infos := &definition{Meta: informer.MetaOf(crd)}, InfosOf(crd)
+	for _, i := range infos {
+		d.versions = append(d.versions, version{Info: i})
+	}
 	k.learn(d)
-	return d.infos
+	return infos
 }
 
 // store a definition, and return the kinds that are new or have changed.
 func (k *Kinds) store(d *definition) (changed []Info) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, i := range d.infos {
-		if l, ok := d.lists[i.GVK.Version]; ok {
-			k.lists[i.GVK] = l
-		} else {
-			delete(k.lists, i.GVK)
+	for _, v := range d.versions {
+		if k.byGVK[v.GVK].Info != v.Info {
+			changed = append(changed, v.Info)
 		}
-		if f, ok := d.defaults[i.GVK.Version]; ok {
-			k.defaults[i.GVK] = f
-		} else {
-			delete(k.defaults, i.GVK)
-		}
-		if k.byGVK[i.GVK] != i {
-			k.byGVK[i.GVK] = i
-			changed = append(changed, i)
-		}
+		k.byGVK[v.GVK] = v
 	}
 	return changed
 }
@@ -222,16 +209,14 @@ func (k *Kinds) drop(old, new any) {
 func (k *Kinds) remove(d, still *definition) (gone []schema.GroupVersionKind) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, i := range d.infos {
-		if still != nil && slices.ContainsFunc(still.infos, func(s Info) bool { return s.GVK == i.GVK }) {
+	for _, v := range d.versions {
+		if still != nil && slices.ContainsFunc(still.versions, func(s version) bool { return s.GVK == v.GVK }) {
 			continue
 		}
-		gone = append(gone, i.GVK)
-		delete(k.byGVK, i.GVK)
-		delete(k.lists, i.GVK)
-		delete(k.defaults, i.GVK)
+		gone = append(gone, v.GVK)
+		delete(k.byGVK, v.GVK)
 		if still == nil {
-			delete(k.legacy, i.GVK.GroupKind())
+			delete(k.legacy, v.GVK.GroupKind())
 		}
 	}
 	return gone
@@ -256,8 +241,8 @@ func (k *Kinds) Get(gvk schema.GroupVersionKind) (Info, error) {
 func (k *Kinds) Defined(gvk schema.GroupVersionKind) (Info, bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	i, ok := k.byGVK[gvk]
-	return i, ok
+	v, ok := k.byGVK[gvk]
+	return v.Info, ok
 }
 
 // HasCRD reports whether a CRD serves a kind.
@@ -270,10 +255,10 @@ func (k *Kinds) HasCRD(gvk schema.GroupVersionKind) bool {
 // looks through all kinds, which is for rare questions only.
 func (k *Kinds) OfResource(gvr schema.GroupVersionResource) (Info, error) {
 	k.mu.RLock()
-	for _, i := range k.byGVK {
-		if i.GVR == gvr {
+	for _, v := range k.byGVK {
+		if v.GVR == gvr {
 			k.mu.RUnlock()
-			return i, nil
+			return v.Info, nil
 		}
 	}
 	k.mu.RUnlock()
@@ -314,14 +299,14 @@ func (k *Kinds) Refuse(gvk schema.GroupVersionKind) {
 func (k *Kinds) Lists(gvk schema.GroupVersionKind) change.Lists {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return k.lists[gvk]
+	return k.byGVK[gvk].lists
 }
 
 // Defaults of a kind of managed resources, as its CRD defines them; nil for none.
 func (k *Kinds) Defaults(gvk schema.GroupVersionKind) *change.Defaults {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return k.defaults[gvk]
+	return k.byGVK[gvk].defaults
 }
 
 // All kinds that CRDs define, in their stored version.
@@ -329,9 +314,9 @@ func (k *Kinds) All() []Info {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	out := make([]Info, 0, len(k.byGVK))
-	for _, i := range k.byGVK {
-		if i.Storage {
-			out = append(out, i)
+	for _, v := range k.byGVK {
+		if v.Storage {
+			out = append(out, v.Info)
 		}
 	}
 	return out

@@ -109,13 +109,13 @@ func TestGraphOrComposite(t *testing.T) {
 // A version that is no longer served is forgotten, and with its CRD a kind is; both
 // are reported, so that they are not watched for ever.
 func TestKindsForget(t *testing.T) {
-	k := &Kinds{byGVK: map[schema.GroupVersionKind]Info{}, lists: nil, legacy: map[schema.GroupKind]bool{}}
+	k := &Kinds{byGVK: map[schema.GroupVersionKind]version{}, legacy: map[schema.GroupKind]bool{}}
 	var gone []string
 	k.OnGone(func(gvk schema.GroupVersionKind) { gone = append(gone, gvk.Version) })
-	before := &definition{infos: InfosOf(crd(t, objectsCRD))}
-	after := &definition{infos: before.infos[1:]}
+	before := definitionOf(crd(t, objectsCRD))
+	after := &definition{versions: before.versions[1:]}
 	k.learn(before)
-	k.legacy[before.infos[0].GVK.GroupKind()] = true
+	k.legacy[before.versions[0].GVK.GroupKind()] = true
 	k.drop(before, after)
 	k.learn(after)
 	if diff := cmp.Diff([]string{"v1alpha1"}, gone); diff != "" || len(k.All()) != 1 || len(k.byGVK) != 2 || len(k.legacy) != 1 {
@@ -129,7 +129,7 @@ func TestKindsForget(t *testing.T) {
 
 // A CRD defines which field /scale changes, and a resource leads to its kind.
 func TestScalePath(t *testing.T) {
-	version := func(name, path string) any {
+	versionOf := func(name, path string) any {
 		v := map[string]any{"name": name, "served": true}
 		if path != "" {
 			v["subresources"] = map[string]any{"scale": map[string]any{"specReplicasPath": path}}
@@ -138,11 +138,11 @@ func TestScalePath(t *testing.T) {
 	}
 	infos := InfosOf(&unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"group": "example.org", "scope": "Namespaced", "names": map[string]any{"kind": "Pool", "plural": "pools"},
-		"versions": []any{version("v1", ".spec.nodes.count"), version("v2", "")},
+		"versions": []any{versionOf("v1", ".spec.nodes.count"), versionOf("v2", "")},
 	}}})
-	k := &Kinds{byGVK: map[schema.GroupVersionKind]Info{}}
+	k := &Kinds{byGVK: map[schema.GroupVersionKind]version{}}
 	for _, i := range infos {
-		k.byGVK[i.GVK] = i
+		k.byGVK[i.GVK] = version{Info: i}
 	}
 	for name, want := range map[string]string{"v1": "spec.nodes.count", "v2": ""} {
 		got, err := k.OfResource(schema.GroupVersionResource{Group: "example.org", Version: name, Resource: "pools"})
