@@ -116,7 +116,7 @@ func (c *Controller) reconcile(ctx context.Context, ref parent.Ref) (reconcile.R
 func (c *Controller) reconcileOne(ctx context.Context, ref parent.Ref) (again time.Duration, err error) {
 	o := c.cluster.States.Cached(ref)
 	if o == nil { // if it is created again, its watch brings it back
-		c.reporter.externalStates.forget(ref)
+		c.reporter.externalStates.forget(withoutUID(ref))
 		c.installs.drop(ref)
 		return 0, nil
 	}

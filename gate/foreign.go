@@ -42,7 +42,7 @@ func (f *foreign) reconcile(ctx context.Context, o *states.Object, s systems.Sys
 		return 0, nil
 	}
 	if i, err := f.cluster.Kinds.Get(o.GroupVersionKind); err == nil && !f.cluster.Scope.Watches(i.GVR.GroupResource()) {
-		f.reporter.externalStates.forget(o.State.Ref)
+		f.reporter.externalStates.forget(withoutUID(o.State.Ref))
 		return 0, nil // restored, and our access to it is removed; a change of what is guarded brings it back
 	}
 	r, err := f.cluster.States.Resource(o.State.Ref)
@@ -51,7 +51,7 @@ func (f *foreign) reconcile(ctx context.Context, o *states.Object, s systems.Sys
 	}
 	u, err := r.Get(ctx, o.State.Name, metav1.GetOptions{})
 	if kerrors.IsNotFound(err) { // its watch has yet to show that, and shows it if it is created again
-		f.reporter.externalStates.forget(o.State.Ref)
+		f.reporter.externalStates.forget(withoutUID(o.State.Ref))
 		return 0, nil
 	}
 	if err != nil {
@@ -65,7 +65,7 @@ func (f *foreign) reconcile(ctx context.Context, o *states.Object, s systems.Sys
 		return 0, err
 	}
 	view := s.Look(u)
-	f.reporter.externalStates.note(live.State.Ref, view)
+	f.reporter.externalStates.note(withoutUID(live.State.Ref), stateOf(view))
 	d, err := f.decide(ctx, &live, &g, func(g gating.Managed) gating.Decision {
 		return gating.Foreign{Managed: g, View: view, System: s.Name()}.Decide()
 	})

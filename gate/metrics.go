@@ -2,7 +2,6 @@ package gate
 
 import (
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,7 +11,6 @@ import (
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/mask"
-	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/gate/systems"
 	"github.com/kausality-io/function-kausality/internal/cluster"
@@ -51,28 +49,13 @@ type externalState struct {
 	unknown gating.UnknownDrift
 }
 
-// externalStates of objects of external systems, as of their last reconcile: their
-// summaries in the cache have no differences. Entries of deleted objects are
-// removed. It is safe for concurrent use.
-type externalStates struct{ byRef sync.Map }
-
-// note what a reconcile found.
-func (s *externalStates) note(ref parent.Ref, v external.View) {
-	one := externalState{differs: len(v.Difference) > 0}
+// stateOf an object of an external system, as a reconcile found it.
+func stateOf(v external.View) externalState {
+	out := externalState{differs: len(v.Difference) > 0}
 	if !v.Known {
-		one.unknown = gating.UnknownNotLooking
+		out.unknown = gating.UnknownNotLooking
 	}
-	s.byRef.Store(withoutUID(ref), one)
-}
-
-// forget an object that was deleted.
-func (s *externalStates) forget(ref parent.Ref) { s.byRef.Delete(withoutUID(ref)) }
-
-// of an object: zero before its first reconcile.
-func (s *externalStates) of(ref parent.Ref) externalState {
-	v, _ := s.byRef.Load(withoutUID(ref))
-	one, _ := v.(externalState) // zero before the first reconcile
-	return one
+	return out
 }
 
 // collector reports the states of the gates from the caches when metrics are
@@ -91,7 +74,7 @@ func newCollector(c *cluster.Cluster, ctl *Controller) collector {
 	}
 	return collector{kinds: c.Kinds.All, list: list, now: clock.Now, look: func(o *states.Object) externalState {
 		if systems.For(o.GroupVersionKind) != nil {
-			return ctl.reporter.externalStates.of(o.State.Ref)
+			return ctl.reporter.externalStates.of(withoutUID(o.State.Ref))
 		}
 		s := c.Settings(o.State.Ref, o.State.Labels)
 		return externalState{differs: o.External.Gone || len(s.Relevant(o.External.Difference)) > 0, unknown: o.Blind()}

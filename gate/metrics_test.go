@@ -34,9 +34,9 @@ func TestCollector(t *testing.T) {
 			Annotations: map[string]string{key: `["*"]`, v1alpha1.AnnotationKeyGate: g}}}
 	}
 	masked := v1alpha1.AnnotationKeyManagementPolicies
-	foreign := &externalStates{}
+	foreign := &byRef[externalState]{}
 	tf := one(flux, v1alpha1.AnnotationKeyExternalAuthor, "closed")
-	foreign.note(tf.State.Ref, external.View{})
+	foreign.note(tf.State.Ref, stateOf(external.View{}))
 	c := collector{
 		kinds: func() []kinds.Info { return []kinds.Info{legacy, modern, flux, plain} },
 		list: func(k schema.GroupVersionKind) []*states.Object {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,13 +37,7 @@ const (
 	maxEventNote       = 1023
 )
 
-// remaining are the objects with a difference that remains, each with the event about it. Its
-// zero value has none. It is safe for concurrent use.
-type remaining struct {
-	mu sync.Mutex
-	of map[parent.Ref]remainingEvent
-}
-
+// remainingEvent is what is known of the event about a difference that remains.
 type remainingEvent struct {
 	// id of the difference.
 	id string
@@ -53,53 +46,22 @@ type remainingEvent struct {
 	count   int32
 }
 
-// due returns how often the event of a difference was written by this process, and whether it
-// is to be written, or renewed, now.
-func (s *remaining) due(ref parent.Ref, id string, now time.Time) (count int32, due bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.of[ref]
-	if e.id != id {
-		return 0, true
-	}
-	return e.count, now.Sub(e.written) >= renewEvery
-}
-
-// has reports whether a difference is known to remain.
-func (s *remaining) has(ref parent.Ref, id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.of[ref].id == id
-}
-
-func (s *remaining) note(ref parent.Ref, e remainingEvent) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.of == nil {
-		s.of = map[parent.Ref]remainingEvent{}
-	}
-	s.of[ref] = e
-}
-
-func (s *remaining) forget(ref parent.Ref) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.of, ref)
-}
-
 // remains announces a difference of an object's external resource that remains: one event for
 // each difference, which is renewed while the difference does, and which a restarted process
 // finds by its name (KR-08-53). An event that cannot be written is logged, and written with the
 // next reconcile. It returns when to reconcile the object again.
 func (r *reporter) remains(ctx context.Context, o *states.Object, id string, e event) time.Duration {
 	ref, now := o.State.Ref, clock.Now()
-	count, due := r.remaining.due(ref, id, now)
-	if due {
-		if err := r.writeRemaining(ctx, newRemainingEvent(o, id, e, now), count); err != nil {
+	last := r.remaining.of(ref)
+	if last.id != id {
+		last = remainingEvent{id: id}
+	}
+	if now.Sub(last.written) >= renewEvery {
+		if err := r.writeRemaining(ctx, newRemainingEvent(o, id, e, now), last.count); err != nil {
 			r.log.Error(err, "cannot write an event", "kind", ref.Kind, "namespace", ref.Namespace, "name", ref.Name)
 			return retryEvery
 		}
-		r.remaining.note(ref, remainingEvent{id: id, written: now, count: count + 1})
+		r.remaining.note(ref, remainingEvent{id: id, written: now, count: last.count + 1})
 	}
 	return renewEvery
 }

@@ -105,9 +105,9 @@ func TestRemainingRenewed(t *testing.T) {
 	store, o := eventStore(t, &down), instance()
 	c := &reporter{drifts: store, log: logr.Discard()}
 	later := func() {
-		e := c.remaining.of[o.State.Ref]
+		e := c.remaining.of(o.State.Ref)
 		e.written = e.written.Add(-renewEvery)
-		c.remaining.of[o.State.Ref] = e
+		c.remaining.note(o.State.Ref, e)
 	}
 	for count := int32(2); count < 4; count++ {
 		c.announceRemaining(t.Context(), o, differing("a1"), nil)
@@ -228,7 +228,7 @@ func TestWouldHold(t *testing.T) {
 		t.Errorf("another time: counted %v", counted()-before)
 	}
 	c.changed(o, nil)
-	if c.reporter.shadows.of(o.State.Ref) != 0 || c.reporter.remaining.has(o.State.Ref, all[0].Name) {
+	if c.reporter.shadows.of(o.State.Ref) != 0 || c.reporter.remaining.of(o.State.Ref).id == all[0].Name {
 		t.Error("a deleted object is remembered")
 	}
 }

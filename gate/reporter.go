@@ -32,18 +32,19 @@ type reporter struct {
 	log     logr.Logger
 
 	// remaining differences of external resources, for their events.
-	remaining remaining
-	// shadows are what is known of managed resources in mode log.
-	shadows shadows
-	// externalStates of objects of external systems, for metrics.
-	externalStates externalStates
+	remaining byRef[remainingEvent]
+	// shadows are the generations at which nothing differed last of managed resources in mode log. A restarted process learns them again.
+	shadows byRef[int64]
+	// externalStates of objects of external systems without their UIDs, as of their last reconcile, for metrics: their summaries in the cache
+	// have no differences.
+	externalStates byRef[externalState]
 }
 
 // forget an object that is gone, or not watched any more.
 func (r *reporter) forget(ref parent.Ref) {
-	r.externalStates.forget(ref)
+	r.externalStates.forget(withoutUID(ref))
 	r.remaining.forget(ref)
-	r.shadows.note(ref, 0)
+	r.shadows.forget(ref)
 }
 
 // childIndex finds the Drifts of an MR by its UID.

@@ -11,29 +11,29 @@ import (
 	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
-// shadows are the generations at which nothing differed last of managed resources in mode log.
-// A restarted process learns them again. Safe for concurrent use.
-type shadows struct{ byRef sync.Map }
+// byRef has a value for each of some objects. It is safe for concurrent use; the zero value is empty.
+type byRef[V any] struct{ values sync.Map }
 
-func (s *shadows) of(ref parent.Ref) int64 {
-	v, _ := s.byRef.Load(ref)
-	generation, _ := v.(int64) // 0 where none is known
-	return generation
+// of an object; the zero value for none.
+func (m *byRef[V]) of(ref parent.Ref) V {
+	v, _ := m.values.Load(ref)
+	out, _ := v.(V)
+	return out
 }
 
-func (s *shadows) note(ref parent.Ref, generation int64) {
-	if generation == 0 {
-		s.byRef.Delete(ref)
-		return
-	}
-	s.byRef.Store(ref, generation)
-}
+func (m *byRef[V]) note(ref parent.Ref, v V) { m.values.Store(ref, v) }
+
+func (m *byRef[V]) forget(ref parent.Ref) { m.values.Delete(ref) }
 
 // reportRemaining announces the external drift of a managed resource that is not approved, or,
 // in mode log, what mode enforce would hold. It returns when to reconcile the object again.
 func (r *reporter) reportRemaining(ctx context.Context, o *states.Object, g gating.Managed, d gating.Decision) time.Duration {
 	withheld, equal := g.Shadow(r.shadows.of(o.State.Ref))
-	r.shadows.note(o.State.Ref, equal)
+	if equal == 0 {
+		r.shadows.forget(o.State.Ref)
+	} else {
+		r.shadows.note(o.State.Ref, equal)
+	}
 	return r.announceRemaining(ctx, o, d, withheld)
 }
 
@@ -47,7 +47,7 @@ func (r *reporter) announceRemaining(ctx context.Context, o *states.Object, d ga
 		id, e = d.Drift.ID, eventOfDrift(*d.Drift, d.Lacks)
 	case withheld != nil:
 		id, e = withheld.ID, eventOfWithheld(*withheld)
-		if !r.remaining.has(o.State.Ref, id) {
+		if r.remaining.of(o.State.Ref).id != id {
 			wouldHold.WithLabelValues(o.Kind).Inc()
 		}
 	default:

@@ -117,18 +117,33 @@ func (w *waker) wakeRefused(ctx context.Context, namespace string) error {
 		return nil
 	}
 	w.relaxed.note(namespace)
-	list := &v1alpha1.DriftList{}
-	if err := w.drifts.List(ctx, list); err != nil {
-		return fmt.Errorf("cannot list drifts: %w", err)
+	refused, err := w.refused(ctx)
+	if err != nil {
+		return err
 	}
-	for i := range list.Items {
-		d := &list.Items[i]
-		if needsWake(d) && (namespace == "" || d.Spec.Child.Namespace == namespace || d.Spec.Parent.Namespace == namespace) {
+	for i := range refused {
+		d := &refused[i]
+		if namespace == "" || d.Spec.Child.Namespace == namespace || d.Spec.Parent.Namespace == namespace {
 			w.queue.add(identity.Ref(d.Spec.Parent))
 			w.wakeAgain(d)
 		}
 	}
 	return nil
+}
+
+// refused are the Drifts of refusals that a controller may not retry by itself.
+func (w *waker) refused(ctx context.Context) ([]v1alpha1.Drift, error) {
+	list := &v1alpha1.DriftList{}
+	if err := w.drifts.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("cannot list drifts: %w", err)
+	}
+	return slices.DeleteFunc(list.Items, func(d v1alpha1.Drift) bool { return !needsWake(&d) }), nil
+}
+
+// refusedBelow are those of them whose parent is an object.
+func (w *waker) refusedBelow(ctx context.Context, o *states.Object) ([]v1alpha1.Drift, error) {
+	all, err := w.refused(ctx)
+	return slices.DeleteFunc(all, func(d v1alpha1.Drift) bool { return withoutUID(identity.Ref(d.Spec.Parent)) != withoutUID(o.State.Ref) }), err
 }
 
 // wakeAgain wakes kro once more after a while, which does not come back by itself: a replica of the webhook may have decided before it saw
@@ -251,18 +266,18 @@ func wakes(instance *states.Object, d *v1alpha1.Drift) bool {
 // wakeByChildren wakes kro by a write to a child of an instance for which it may wait: it ignores updates of the instance that are no
 // new generation (KR-18-06). One write is enough, since kro reconciles the whole instance.
 func (w *waker) wakeByChildren(ctx context.Context, o *states.Object) error {
-	list := &v1alpha1.DriftList{}
-	if err := w.drifts.List(ctx, list); err != nil {
-		return fmt.Errorf("cannot list drifts: %w", err)
+	refused, err := w.refusedBelow(ctx, o)
+	if err != nil {
+		return err
 	}
 	claimed := map[string]bool{}
 	for _, claim := range approval.ParseClaims(o.Annotations[v1alpha1.AnnotationKeyClaims]) {
 		claimed[claim.Digest] = claimed[claim.Digest] || claim.State == v1alpha1.ClaimPending // the write that used it may be under way
 	}
 	var failed error
-	for i := range list.Items {
-		d := &list.Items[i]
-		if !needsWake(d) || !wakes(o, d) || claimed[d.Spec.ID] || withoutUID(identity.Ref(d.Spec.Parent)) != withoutUID(o.State.Ref) {
+	for i := range refused {
+		d := &refused[i]
+		if !wakes(o, d) || claimed[d.Spec.ID] {
 			continue
 		}
 		err := w.touch(ctx, identity.Ref(d.Spec.Child))
@@ -297,20 +312,10 @@ func (w *waker) sleeps(ctx context.Context, o *states.Object) (bool, error) {
 	if o.Role != parent.RoleComposite && o.Role != parent.RoleClaim {
 		return false, nil
 	}
-	list := &v1alpha1.DriftList{}
-	if err := w.drifts.List(ctx, list); err != nil {
-		return false, fmt.Errorf("cannot list drifts: %w", err)
-	}
-	for i := range list.Items {
-		d := &list.Items[i]
-		if !needsWake(d) || withoutUID(identity.Ref(d.Spec.Parent)) != withoutUID(o.State.Ref) {
-			continue
-		}
-		if !o.True("Synced") || d.Status.LastSeen != nil && clock.Since(d.Status.LastSeen.Time) < recent {
-			return true, nil
-		}
-	}
-	return false, nil
+	refused, err := w.refusedBelow(ctx, o)
+	return slices.ContainsFunc(refused, func(d v1alpha1.Drift) bool {
+		return !o.True("Synced") || d.Status.LastSeen != nil && clock.Since(d.Status.LastSeen.Time) < recent
+	}), err
 }
 
 // instanceChanged wakes kro when what is decided about the children of an instance changes: an update of its annotations does not.
