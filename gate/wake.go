@@ -117,7 +117,7 @@ func (w *waker) wakeRefused(ctx context.Context, namespace string) error {
 		return nil
 	}
 	w.relaxed.note(namespace)
-	refused, err := w.refused(ctx)
+	refused, err := refusals(ctx, w.drifts)
 	if err != nil {
 		return err
 	}
@@ -131,18 +131,18 @@ func (w *waker) wakeRefused(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// refused are the Drifts of refusals that a controller may not retry by itself.
-func (w *waker) refused(ctx context.Context) ([]v1alpha1.Drift, error) {
+// refusals are the Drifts of refusals that a controller may not retry by itself.
+func refusals(ctx context.Context, drifts client.Reader) ([]v1alpha1.Drift, error) {
 	list := &v1alpha1.DriftList{}
-	if err := w.drifts.List(ctx, list); err != nil {
+	if err := drifts.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("cannot list drifts: %w", err)
 	}
 	return slices.DeleteFunc(list.Items, func(d v1alpha1.Drift) bool { return !needsWake(&d) }), nil
 }
 
 // refusedBelow are those of them whose parent is an object.
-func (w *waker) refusedBelow(ctx context.Context, o *states.Object) ([]v1alpha1.Drift, error) {
-	all, err := w.refused(ctx)
+func refusedBelow(ctx context.Context, drifts client.Reader, o *states.Object) ([]v1alpha1.Drift, error) {
+	all, err := refusals(ctx, drifts)
 	return slices.DeleteFunc(all, func(d v1alpha1.Drift) bool { return withoutUID(identity.Ref(d.Spec.Parent)) != withoutUID(o.State.Ref) }), err
 }
 
@@ -185,55 +185,51 @@ func (w *waker) decidedOn(d *v1alpha1.Drift) bool {
 // window begins now, it wakes all that were refused anything, and comes back when
 // the window begins.
 func (w *waker) reconcile(ctx context.Context, ref parent.Ref) (reconcile.Result, error) {
-	var wait time.Duration
-	err := func() (err error) { // one result for all kinds of requests
-		switch {
-		case ref.Group == "" && ref.Kind == namespaceKind:
-			wait, err = w.frozenNamespace(ctx, ref.Name)
-			return err
-		case ref.Group != v1alpha1.Group:
-			if wait = w.ownFreeze(ref); wait > 0 {
-				return nil
-			}
-			return w.wake(ctx, ref)
-		case ref.Kind == policyKind:
-			wait = w.frozenPolicy(ref.Name)
-			return w.wakeRefused(ctx, "")
-		case ref.Kind == v1alpha1.KindApprovalRule:
-			wait = w.ruleWindows(ref.Name)
-			return w.wakeRefused(ctx, "")
-		case ref.Kind != v1alpha1.KindUpgradeAllowance: // it has no window
-			return w.wakeRefused(ctx, "")
-		}
-		begins, err := w.window(ctx, ref)
-		if err != nil {
-			return err
-		}
-		wait = max(0, begins.Sub(clock.Now()))
-		return w.wakeRefused(ctx, "")
-	}()
+	wait, err := reconcileOne(ctx, w, ref)
 	return result(ctx, wait, err)
 }
 
-// window of an UpgradeAllowance: when it begins; the zero time where it has none, or is gone.
-func (w *waker) window(ctx context.Context, ref parent.Ref) (time.Time, error) {
+// reconcileOne object. wait is until something about it begins or ends by itself; 0 for never.
+func reconcileOne(ctx context.Context, w *waker, ref parent.Ref) (wait time.Duration, err error) {
+	switch {
+	case ref.Group == "" && ref.Kind == namespaceKind:
+		return w.frozenNamespace(ctx, ref.Name)
+	case ref.Group != v1alpha1.Group:
+		if wait = w.ownFreeze(ref); wait > 0 {
+			return wait, nil
+		}
+		return 0, w.wake(ctx, ref)
+	case ref.Kind == policyKind:
+		wait = w.frozenPolicy(ref.Name)
+	case ref.Kind == v1alpha1.KindApprovalRule:
+		wait = w.ruleWindows(ref.Name)
+	case ref.Kind == v1alpha1.KindUpgradeAllowance: // no other kind has a window
+		if wait, err = w.window(ctx, ref); err != nil {
+			return 0, err
+		}
+	}
+	return wait, w.wakeRefused(ctx, "")
+}
+
+// window of an UpgradeAllowance: how long until it begins; 0 where it has none or has begun, and where the UpgradeAllowance is gone.
+func (w *waker) window(ctx context.Context, ref parent.Ref) (time.Duration, error) {
 	r, err := w.cluster.States.Resource(ref)
 	if err != nil {
-		return time.Time{}, err
+		return 0, err
 	}
 	if w.cluster.States.Cached(ref) == nil {
-		return time.Time{}, nil
+		return 0, nil
 	}
 	o, err := r.Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil {
-		return time.Time{}, fmt.Errorf("cannot read %s: %w", identity.Describe(ref), err)
+		return 0, fmt.Errorf("cannot read %s: %w", identity.Describe(ref), err)
 	}
 	text, _, _ := unstructured.NestedString(o.Object, "spec", "validFrom") // it may have none
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, nil //nolint:nilerr // It has no window that could begin.
+		return 0, nil //nolint:nilerr // It has no window that could begin.
 	}
-	return at, nil
+	return max(0, at.Sub(clock.Now())), nil
 }
 
 // wake a composite that has a refused child which may be allowed now, by an
@@ -266,7 +262,7 @@ func wakes(instance *states.Object, d *v1alpha1.Drift) bool {
 // wakeByChildren wakes kro by a write to a child of an instance for which it may wait: it ignores updates of the instance that are no
 // new generation (KR-18-06). One write is enough, since kro reconciles the whole instance.
 func (w *waker) wakeByChildren(ctx context.Context, o *states.Object) error {
-	refused, err := w.refusedBelow(ctx, o)
+	refused, err := refusedBelow(ctx, w.drifts, o)
 	if err != nil {
 		return err
 	}
@@ -312,7 +308,7 @@ func (w *waker) sleeps(ctx context.Context, o *states.Object) (bool, error) {
 	if o.Role != parent.RoleComposite && o.Role != parent.RoleClaim {
 		return false, nil
 	}
-	refused, err := w.refusedBelow(ctx, o)
+	refused, err := refusedBelow(ctx, w.drifts, o)
 	return slices.ContainsFunc(refused, func(d v1alpha1.Drift) bool {
 		return !o.True("Synced") || d.Status.LastSeen != nil && clock.Since(d.Status.LastSeen.Time) < recent
 	}), err
