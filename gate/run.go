@@ -93,16 +93,7 @@ func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster
 	}
 	own := func(i kinds.Info) bool { return systems.For(i.GVK) != nil }
 	c.WatchGuarded(own, func(err error) { o.Log.Error(err, "cannot watch a kind") })
-	direct, err := drift.Client(mgr)
-	if err != nil {
-		return nil, err
-	}
-	reports, err := drift.NewReporter(drift.Config{
-		Client: direct, Receivers: drift.Names(senders), Log: o.Log.WithName("notify"), Records: o.Records,
-		Events:   mgr.GetEventRecorder(v1alpha1.ManagerGate),
-		Recurred: drift.ForgetUsedApprovals(c.States, v1alpha1.ManagerGate),
-		Approved: drift.EndLeftoverApprovals(c.States, v1alpha1.ManagerGate),
-	})
+	reports, err := drift.ReporterOf(mgr, c.States, senders, v1alpha1.ManagerGate, o.Records, o.Log.WithName("notify"))
 	if err != nil {
 		return nil, err
 	}

@@ -124,7 +124,7 @@ func (o Options) decider(mgr manager.Manager, c *cluster.Cluster, beat *heartbea
 	}
 	c.States.OnLiveRead(func(parent.Ref) { liveReads.Inc() })
 	c.WatchParents(func(err error) { o.Log.Error(err, "cannot watch a kind") })
-	reporter, err := o.reporter(mgr, c, senders)
+	reporter, err := drift.ReporterOf(mgr, c.States, senders, v1alpha1.ManagerWebhook, o.Records, o.Log.WithName("drift"))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -158,21 +158,6 @@ func (o Options) decider(mgr manager.Manager, c *cluster.Cluster, beat *heartbea
 		Log: o.Log.WithName("admission"), Records: o.Records, Held: held, Orphans: orphans.New(c, o.Log.WithName("orphans")), Builds: of,
 		Unrecognized: utilcache.NewLRUExpireCache(maxUnrecognized),
 	}, s, nil
-}
-
-// reporter of drift, which writes Drifts with a client of its own, past the cache:
-// two replicas may report the same drift at once.
-func (o Options) reporter(mgr manager.Manager, c *cluster.Cluster, senders []*drift.Sender) (*drift.Reporter, error) {
-	direct, err := drift.Client(mgr)
-	if err != nil {
-		return nil, err
-	}
-	return drift.NewReporter(drift.Config{
-		Client: direct, Receivers: drift.Names(senders), Log: o.Log.WithName("drift"), Records: o.Records,
-		Events:   mgr.GetEventRecorder(v1alpha1.ManagerWebhook),
-		Recurred: drift.ForgetUsedApprovals(c.States, v1alpha1.ManagerWebhook),
-		Approved: drift.EndLeftoverApprovals(c.States, v1alpha1.ManagerWebhook),
-	})
 }
 
 // probes of readiness: a replica decides nothing before its caches are filled.

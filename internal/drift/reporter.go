@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/clock"
@@ -102,6 +103,19 @@ func NewReporter(c Config) (*Reporter, error) {
 	var err error
 	r.queue, err = newQueue("drift-recorder", reportCapacity, recorders, c.Log, r.handle)
 	return r, err
+}
+
+// ReporterOf a process, which writes Drifts with a client of its own, past the cache: two replicas may report the same drift at once. component is
+// who emits its events and writes approvals.
+func ReporterOf(mgr manager.Manager, parents Parents, senders []*Sender, component string, kept *records.Recorder, log logr.Logger) (*Reporter, error) {
+	direct, err := Client(mgr)
+	if err != nil {
+		return nil, err
+	}
+	return NewReporter(Config{
+		Client: direct, Receivers: Names(senders), Log: log, Records: kept, Events: mgr.GetEventRecorder(component),
+		Recurred: ForgetUsedApprovals(parents, component), Approved: EndLeftoverApprovals(parents, component),
+	})
 }
 
 // Start records items until the context ends.
