@@ -94,7 +94,10 @@ func AddResolver(mgr manager.Manager, c *cluster.Cluster, r *Reporter, m *Memory
 	if err != nil {
 		return err
 	}
-	return errors.Join(mgr.Add(resolver), mgr.Add(restored), mgr.Add(&warmup{cache: mgr.GetCache(), memory: m, log: log}))
+	return errors.Join(mgr.Add(resolver), mgr.Add(restored), mgr.Add(cluster.Everywhere(func(ctx context.Context) error {
+		warmUp(ctx, mgr.GetCache(), m, log)
+		return nil
+	})))
 }
 
 // graphOf a kind; nil where kro did not define it, and where the graph is not cached.
@@ -110,37 +113,26 @@ func graphOf(c *cluster.Cluster, gvk schema.GroupVersionKind) *parent.State {
 	return o.State
 }
 
-// warmup fills the cache of Drifts on every replica, so that the next leader need not list them first,
-// and takes no more memory than before; and the Memory, which every replica decides with.
-type warmup struct {
-	cache  cache.Cache
-	memory *Memory
-	log    logr.Logger
-}
-
 // warmupWithin is how long a replica waits for the Drifts before it answers without them: an API server without the CRD,
 // or a missing permission, must not be an outage.
 const warmupWithin = 30 * time.Second
 
-// Start returns once the watch of Drifts began.
-func (w *warmup) Start(ctx context.Context) error {
-	late := time.AfterFunc(warmupWithin, w.memory.begin)
+// warmUp fills the cache of Drifts on every replica, so that the next leader need not list them first,
+// and takes no more memory than before; and the Memory, which every replica decides with. It returns once the watch of Drifts began.
+func warmUp(ctx context.Context, drifts cache.Cache, m *Memory, log logr.Logger) {
+	late := time.AfterFunc(warmupWithin, m.begin)
 	defer late.Stop()
-	informer, err := w.cache.GetInformer(ctx, &v1alpha1.Drift{})
+	informer, err := drifts.GetInformer(ctx, &v1alpha1.Drift{})
 	if err == nil {
 		var filled toolscache.ResourceEventHandlerRegistration
-		if filled, err = informer.AddEventHandler(w.memory); err == nil && toolscache.WaitForCacheSync(ctx.Done(), filled.HasSynced) {
-			w.memory.begin()
+		if filled, err = informer.AddEventHandler(m); err == nil && toolscache.WaitForCacheSync(ctx.Done(), filled.HasSynced) {
+			m.begin()
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		w.log.Error(err, "cannot watch drifts; the leader lists them once it is elected, and what was held before this replica started is not known to it")
+		log.Error(err, "cannot watch drifts; the leader lists them once it is elected, and what was held before this replica started is not known to it")
 	}
-	return nil
 }
-
-// NeedLeaderElection is false.
-func (*warmup) NeedLeaderElection() bool { return false }
 
 // Start rounds until the context ends.
 func (r *Resolver) Start(ctx context.Context) error {
