@@ -48,12 +48,7 @@ type Options struct {
 
 // Run the gate until the context ends.
 func Run(ctx context.Context, o Options) error {
-	c, err := cluster.New(o.Config)
-	if err != nil {
-		return err
-	}
-	c.Log, c.ClaimsKey = o.Log.WithName("cluster"), o.ClaimsKey
-	self, err := c.Self(ctx, o.Log)
+	c, self, err := o.Connect(ctx)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	c, self, err := decider.Connect(ctx, o.Options)
+	c, self, err := o.Connect(ctx)
 	if err != nil {
 		return err
 	}

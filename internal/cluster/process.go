@@ -60,6 +60,16 @@ func (p Process) Manager(lease string, cached cache.Options, add ...func(*runtim
 	return mgr, mgr.AddHealthzCheck("ping", healthz.Ping)
 }
 
+// Connect to the cluster, as a user whose name is self.
+func (p Process) Connect(ctx context.Context) (c *Cluster, self string, err error) {
+	if c, err = New(p.Config); err != nil {
+		return nil, "", err
+	}
+	c.Log, c.ClaimsKey = p.Log.WithName("cluster"), p.ClaimsKey
+	self, err = c.Self(ctx, p.Log)
+	return c, self, err
+}
+
 // AddAll parts to a manager, which starts them in no order.
 func AddAll(mgr manager.Manager, parts ...manager.Runnable) error {
 	var failed error

@@ -57,16 +57,6 @@ type Options struct {
 	Caller func(context.Context) string
 }
 
-// Connect to the cluster, as a user whose name is self.
-func Connect(ctx context.Context, o Options) (c *cluster.Cluster, self string, err error) {
-	if c, err = cluster.New(o.Config); err != nil {
-		return nil, "", err
-	}
-	c.Log, c.ClaimsKey = o.Log.WithName("cluster"), o.ClaimsKey
-	self, err = c.Self(ctx, o.Log)
-	return c, self, err
-}
-
 // Cached are the objects that the cache of the manager has: the Drifts.
 func Cached() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&v1alpha1.Drift{}: {Transform: drift.Trim}}
@@ -98,7 +88,7 @@ func Add(mgr manager.Manager, c *cluster.Cluster, self string, o Options) (*Deci
 		return nil, err
 	}
 	err = cluster.AddAll(mgr, c, beat, d.Orphans, d.Policies, leading(d.Policies.Lead), s, d.Reporter, leading(s.Lead),
-		cluster.Everywhere(func(ctx context.Context) error { d.Policies.FinishClaims(ctx, s.Child); return nil }), cluster.GiveBack{Cluster: c})
+		cluster.Everywhere(func(ctx context.Context) error { d.Policies.FinishClaims(ctx, s.Child); return nil }), cluster.Everywhere(c.GiveBack))
 	if err != nil {
 		return nil, err
 	}
