@@ -80,12 +80,10 @@ func patch(o *states.Object, d gating.Decision) states.Patch {
 		return p
 	}
 	maps.Copy(p.Annotations, d.Annotations)
-	author, gate := mask.FormatAuthor(d.Author), mask.FormatGate(d.Gate)
-	p.Annotations[v1alpha1.AnnotationKeyManagementPolicies] = &author
-	p.Annotations[v1alpha1.AnnotationKeyGate] = &gate
+	p.Annotations[v1alpha1.AnnotationKeyManagementPolicies] = new(mask.FormatAuthor(d.Author))
+	p.Annotations[v1alpha1.AnnotationKeyGate] = new(mask.FormatGate(d.Gate))
 	if d.Gate.State == v1alpha1.GateOpen && !isOpenAs(o, d) {
-		at := clock.Now().UTC().Format(time.RFC3339Nano)
-		p.Annotations[v1alpha1.AnnotationKeyReconcileRequestedAt] = &at
+		p.Annotations[v1alpha1.AnnotationKeyReconcileRequestedAt] = new(clock.Now().UTC().Format(time.RFC3339Nano))
 	}
 	return p
 }

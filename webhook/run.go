@@ -103,8 +103,7 @@ func (o Options) serve(mgr manager.Manager, h *Handler, end *serving.Drain) erro
 	if err != nil {
 		return err
 	}
-	grace := cluster.ShutdownGrace
-	server := &manager.Server{Name: "webhook", Server: serving.NewServer(handlers(h, end)), Listener: l, ShutdownTimeout: &grace}
+	server := &manager.Server{Name: "webhook", Server: serving.NewServer(handlers(h, end)), Listener: l, ShutdownTimeout: new(cluster.ShutdownGrace)}
 	return errors.Join(mgr.Add(server), mgr.AddReadyzCheck("webhook", serving.Answers(l, clients)))
 }
 

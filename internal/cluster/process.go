@@ -47,12 +47,11 @@ func (p Process) Manager(lease string, cached cache.Options, add ...func(*runtim
 		}
 	}
 	cached.DefaultWatchErrorHandler = informer.WatchFailed
-	grace := ShutdownGrace
 	mgr, err := ctrlruntime.NewManager(p.Config, manager.Options{
 		Scheme: scheme, Logger: p.Log, Cache: cached,
 		Metrics: server.Options{BindAddress: p.MetricsAddress}, HealthProbeBindAddress: p.ProbeAddress,
 		LeaderElection: p.LeaderElection, LeaderElectionID: lease, LeaderElectionNamespace: p.LeaderNamespace,
-		LeaderElectionReleaseOnCancel: true, GracefulShutdownTimeout: &grace, Controller: config.Controller{SkipNameValidation: &p.Repeated},
+		LeaderElectionReleaseOnCancel: true, GracefulShutdownTimeout: new(ShutdownGrace), Controller: config.Controller{SkipNameValidation: &p.Repeated},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot start: %w", err)

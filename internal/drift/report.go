@@ -161,8 +161,7 @@ func (a *Author) describe(out *v1alpha1.ReportParent, p *parent.State) {
 	intent, _ := trace.Intent(p)
 	out.Intent = &v1alpha1.ReportIntent{User: intent.User, Generation: intent.Generation, Labels: intent.Labels}
 	if !intent.Timestamp.IsZero() {
-		at := intent.Timestamp
-		out.Intent.At = &at
+		out.Intent.At = new(intent.Timestamp)
 	}
 }
 

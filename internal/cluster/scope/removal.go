@@ -56,9 +56,8 @@ func MarkRemoval(ctx context.Context, client dynamic.Interface, now time.Time) (
 	if err != nil {
 		return false, fmt.Errorf("cannot encode the webhook configuration: %w", err)
 	}
-	force := true
 	if _, err := r.Patch(ctx, ConfigurationName, types.ApplyPatchType, raw,
-		metav1.PatchOptions{FieldManager: v1alpha1.ManagerRemoval, Force: &force}); err != nil {
+		metav1.PatchOptions{FieldManager: v1alpha1.ManagerRemoval, Force: new(true)}); err != nil {
 		return false, fmt.Errorf("cannot mark the webhook configuration %s for the removal of Kausality: %w", ConfigurationName, err)
 	}
 	return false, nil
@@ -78,8 +77,7 @@ func ForgetRemoval(ctx context.Context, client dynamic.Interface) error {
 	if hooks, _, err := unstructured.NestedSlice(stored.Object, "webhooks"); err != nil || len(hooks) > 0 {
 		return err
 	}
-	version := stored.GetResourceVersion()
-	err = r.Delete(ctx, ConfigurationName, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &version}})
+	err = r.Delete(ctx, ConfigurationName, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: new(stored.GetResourceVersion())}})
 	if err != nil && !kerrors.IsNotFound(err) && !kerrors.IsConflict(err) { // it has webhooks now
 		return fmt.Errorf("cannot remove the webhook configuration %s: %w", ConfigurationName, err)
 	}

@@ -209,8 +209,7 @@ func onlyOurs(o *unstructured.Unstructured, key string) bool {
 
 // write marks a managed resource to be left behind. One that is gone needs no mark.
 func write(ctx context.Context, to *states.States, mr parent.Ref) error {
-	value := v1alpha1.DeletionOrphan
-	patch := states.Patch{Manager: v1alpha1.ManagerWebhook, Annotations: map[string]*string{v1alpha1.AnnotationKeyDeletion: &value}}
+	patch := states.Patch{Manager: v1alpha1.ManagerWebhook, Annotations: map[string]*string{v1alpha1.AnnotationKeyDeletion: new(v1alpha1.DeletionOrphan)}}
 	if err := to.Apply(ctx, mr, patch); err != nil && !kerrors.IsNotFound(err) {
 		return fmt.Errorf("cannot mark %s to be left behind: %w", identity.Describe(mr), err)
 	}

@@ -59,8 +59,7 @@ func (s *Settler) claims(ctx context.Context, p *parent.State, edits map[string]
 		return again, nil
 	}
 	maps.Copy(edits, approval.Remove(p.Annotations, func(e approval.Entry) bool { return used[e.Content] }))
-	value := claims.String()
-	edits[v1alpha1.AnnotationKeyClaims] = &value
+	edits[v1alpha1.AnnotationKeyClaims] = new(claims.String())
 	return again, nil
 }
 

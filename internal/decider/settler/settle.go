@@ -22,8 +22,7 @@ func (s *Settler) settle(ctx context.Context, p *parent.State, edits map[string]
 	p = s.memory.FillState(p)
 	intent, recorded := trace.Intent(p)
 	if filled := s.filled(p); (filled || !recorded && s.memory.isParent(p)) && intent.Generation > 0 {
-		value := trace.Current(p).String()
-		edits[v1alpha1.AnnotationKeyTrace] = &value
+		edits[v1alpha1.AnnotationKeyTrace] = new(trace.Current(p).String())
 		s.carry(p, edits)
 	}
 	in := settling.Observation{Parent: p, Grace: s.grace, Now: s.now()}
@@ -38,8 +37,7 @@ func (s *Settler) settle(ctx context.Context, p *parent.State, edits map[string]
 		if ok {
 			latch = max(latch, intent.Generation)
 			s.memory.latch(p.UID, latch)
-			value := strconv.FormatInt(latch, 10)
-			edits[v1alpha1.AnnotationKeySettledGeneration] = &value
+			edits[v1alpha1.AnnotationKeySettledGeneration] = new(strconv.FormatInt(latch, 10))
 		}
 	}
 	settledState(p, latch, intent.Generation, edits)
@@ -89,8 +87,7 @@ func (s *Settler) phase(p *parent.State, settled bool, edits map[string]*string)
 	if phase == have || phase == v1alpha1.PhaseDeleting || have == v1alpha1.PhaseInitialized {
 		return
 	}
-	value := string(phase)
-	edits[v1alpha1.AnnotationKeyPhase] = &value
+	edits[v1alpha1.AnnotationKeyPhase] = new(string(phase))
 }
 
 // filled reports whether a state has a trace, of a change through /scale, that the object itself does
