@@ -78,13 +78,8 @@ func (s *Store) resource(namespace string) dynamic.ResourceInterface {
 
 // claimsOf a policy's status; nil for none.
 func claimsOf(o *unstructured.Unstructured) ([]v1alpha1.PolicyClaim, error) {
-	p, err := typed[struct {
-		Status v1alpha1.ApprovalPolicyStatus `json:"status"`
-	}](o)
-	if err != nil {
-		return nil, err
-	}
-	return p.Status.Claims, nil
+	status, err := statusAs[v1alpha1.ApprovalPolicyStatus](o)
+	return status.Claims, err
 }
 
 // writeClaims to the status of a policy as it was read: another write in between is a conflict.

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -114,10 +113,7 @@ func (s *Store) reportEffect(ctx context.Context, o *unstructured.Unstructured) 
 	if !changed || ctx.Err() != nil {
 		return
 	}
-	err = s.patchStatus(ctx, o, map[string]any{"conditions": st.Conditions, "rules": st.Rules})
-	if err != nil && !kerrors.IsConflict(err) && !kerrors.IsNotFound(err) {
-		s.log.Error(err, "cannot write the status of a policy", "kind", o.GetKind(), "namespace", o.GetNamespace(), "name", o.GetName())
-	}
+	writeStatus(ctx, s, o, map[string]any{"conditions": st.Conditions, "rules": st.Rules})
 }
 
 // of a rule are those of the errors that are about it, bounded.

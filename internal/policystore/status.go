@@ -29,13 +29,18 @@ func outdated(o *unstructured.Unstructured, it *Compiled) bool {
 
 // statusOf a policy: its rules with their errors and uses (KR-05-53).
 func statusOf(o *unstructured.Unstructured) (v1alpha1.PolicyStatus, error) {
+	return statusAs[v1alpha1.PolicyStatus](o)
+}
+
+// statusAs returns the status of a policy as a type.
+func statusAs[T any](o *unstructured.Unstructured) (status T, err error) {
 	p, err := typed[struct {
-		Status v1alpha1.PolicyStatus `json:"status"`
+		Status T `json:"status"`
 	}](o)
-	if err != nil {
-		return v1alpha1.PolicyStatus{}, err
+	if err == nil {
+		status = p.Status
 	}
-	return p.Status, nil
+	return status, err
 }
 
 // report how a policy was compiled, in its status (KR-05-53). After a conflict
@@ -73,7 +78,12 @@ func (s *Store) report(ctx context.Context, o *unstructured.Unstructured, it *Co
 			status["claims"] = current
 		}
 	}
-	err = s.patchStatus(ctx, o, status)
+	writeStatus(ctx, s, o, status)
+}
+
+// writeStatus patches the status of a policy. An error is logged, unless the policy has changed since it was read, or is gone.
+func writeStatus(ctx context.Context, s *Store, o *unstructured.Unstructured, status map[string]any) {
+	err := s.patchStatus(ctx, o, status)
 	if err != nil && !kerrors.IsConflict(err) && !kerrors.IsNotFound(err) {
 		s.log.Error(err, "cannot write the status of a policy", "kind", o.GetKind(), "namespace", o.GetNamespace(), "name", o.GetName())
 	}
