@@ -119,3 +119,58 @@ func (e entry) rule(g group, subresource string, operations ...admissionregistra
 		},
 	}
 }
+
+const configurationRollouts = "kausality-rollouts"
+
+// rolloutConfiguration has the votes for Rollouts recorded, and their statuses and batches written by Kausality alone
+// (KR-14-57). While the webhook is down they cannot be written: a vote that is not recorded is none.
+func rolloutConfiguration(in *input) *admissionregistrationv1.MutatingWebhookConfiguration {
+	w := webhook("rollouts.kausality.io", in.client(pathRollouts), admissionregistrationv1.Fail, policyTimeout, admissionregistrationv1.NeverReinvocationPolicy)
+	rollouts := group{name: v1alpha1.Group, resources: []string{v1alpha1.ResourceRollouts, v1alpha1.ResourceClusterRollouts}}
+	batches := group{name: v1alpha1.Group, resources: []string{v1alpha1.ResourceRolloutBatches}}
+	w.Rules = []admissionregistrationv1.RuleWithOperations{
+		entry{}.rule(rollouts, "", admissionregistrationv1.Create, admissionregistrationv1.Update),
+		entry{}.rule(rollouts, "status", admissionregistrationv1.Update),
+		entry{}.rule(batches, "", admissionregistrationv1.Create, admissionregistrationv1.Update),
+		entry{}.rule(batches, "status", admissionregistrationv1.Update),
+	}
+	return configuration(configurationRollouts, w)
+}
+
+// policyStatuses are the status subresources of all kinds of policies.
+func policyStatuses() []string {
+	out := make([]string, 0, len(v1alpha1.PolicyResources()))
+	for _, r := range v1alpha1.PolicyResources() {
+		out = append(out, r+"/status")
+	}
+	return out
+}
+
+// AuthorsPolicy is the name of the policy that traces who changes Compositions and Functions (KR-07-13).
+const AuthorsPolicy = "authors"
+
+const (
+	policyTimeout       int32 = 5
+	configurationPolicy       = "kausality-policies"
+)
+
+// policyConfiguration has policies checked when they are written. While the
+// webhook is down they are taken unchecked: a rule that does not compile grants
+// nothing, and the status reports it.
+func policyConfiguration(in *input) *admissionregistrationv1.ValidatingWebhookConfiguration {
+	return &admissionregistrationv1.ValidatingWebhookConfiguration{
+		TypeMeta: registrationType("ValidatingWebhookConfiguration"), ObjectMeta: meta(configurationPolicy),
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name:                    "policies.kausality.io",
+			ClientConfig:            in.client(pathPolicies),
+			FailurePolicy:           new(admissionregistrationv1.Ignore),
+			MatchPolicy:             new(admissionregistrationv1.Equivalent),
+			SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
+			TimeoutSeconds:          new(policyTimeout),
+			AdmissionReviewVersions: []string{"v1"},
+			Rules: []admissionregistrationv1.RuleWithOperations{
+				entry{}.rule(group{name: v1alpha1.Group, resources: v1alpha1.PolicyResources()}, "", admissionregistrationv1.Create, admissionregistrationv1.Update),
+			},
+		}},
+	}
+}
