@@ -119,7 +119,7 @@ func TestReasons(t *testing.T) {
 	}{
 		"Events": {section: "Events", column: 1, source: slices.Concat(
 			words(t, "gate/events.go", constants("", "reason")), words(t, "internal/drift/receiver.go", events),
-			words(t, "internal/drift/glass.go", events), words(t, "internal/policycontroller/derived_write.go", events),
+			words(t, "internal/drift/resolution.go", events), words(t, "internal/policycontroller/derived_write.go", events),
 			words(t, "internal/rollout/events.go", events))},
 		"Decisions":  {section: "Reasons of decisions", column: 1, source: words(t, "admission/outcome/decision.go", constants("Reason", "Reason"))},
 		"Gate":       {section: "Reasons of the gate", column: 1, source: gate},
