@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	ctrlruntime "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -89,3 +91,13 @@ func (f Everywhere) Start(ctx context.Context) error { return f(ctx) }
 
 // NeedLeaderElection is false.
 func (Everywhere) NeedLeaderElection() bool { return false }
+
+// GiveBack returns to the system, once the first lists are read, what they needed: it is
+// several times what is kept of them.
+func (c *Cluster) GiveBack(ctx context.Context) error {
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(context.Context) (bool, error) { return c.Ready() == nil, nil })
+	if err == nil { // else the context ended
+		debug.FreeOSMemory()
+	}
+	return nil
+}
