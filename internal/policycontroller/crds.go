@@ -37,13 +37,22 @@ type maskedKind struct {
 func (c *Controller) maskedCRDs(policy string, set settings.Set) []string {
 	var names []string
 	for gr, kind := range c.maskedKinds {
-		covered := slices.ContainsFunc(set.Scopes(), func(s settings.Scope) bool { return s.Policy == policy && s.Covers(gr.Group, gr.Resource) })
-		if covered && kind.is {
+		if kind.is && covers(set, policy, gr) {
 			names = append(names, gr.String())
 		}
 	}
 	slices.Sort(names)
 	return names
+}
+
+// covers reports whether a policy of a set covers a resource.
+func covers(set settings.Set, policy string, gr schema.GroupResource) bool {
+	return slices.ContainsFunc(set.Scopes(), func(s settings.Scope) bool { return s.Policy == policy && s.Covers(gr.Group, gr.Resource) })
+}
+
+// anyCovers reports whether any of some Scopes covers a resource.
+func anyCovers(scopes []settings.Scope, gr schema.GroupResource) bool {
+	return slices.ContainsFunc(scopes, func(s settings.Scope) bool { return s.Covers(gr.Group, gr.Resource) })
 }
 
 // remember what was protected when this process was started.
@@ -68,9 +77,7 @@ func (c *Controller) remember(ctx context.Context) error {
 
 // countMasked kinds of all offered ones that are guarded or retained, and forget the others.
 func (c *Controller) countMasked(ctx context.Context, offered []offer, scopes []settings.Scope, retained []string) {
-	wanted := slices.DeleteFunc(slices.Clone(offered), func(o offer) bool {
-		return !slices.ContainsFunc(scopes, func(s settings.Scope) bool { return s.Covers(o.Group, o.Resource) })
-	})
+	wanted := slices.DeleteFunc(slices.Clone(offered), func(o offer) bool { return !anyCovers(scopes, o.GroupResource()) })
 	for _, r := range retained {
 		wanted = append(wanted, left(offered, schema.ParseGroupResource(r), scopes)...)
 	}

@@ -148,9 +148,9 @@ func TestPulse(t *testing.T) {
 	down := condition()
 	assert.Equal(t, v1alpha1.KausalityReasonNoHeartbeat, down.Reason)
 	assert.Contains(t, down.Message, "no replica of the webhook is running")
-	assert.Equal(t, metav1.ConditionUnknown, answeringOf(lease, errors.New("forbidden"), now).status)
+	assert.Equal(t, metav1.ConditionUnknown, answeringOf(lease, errors.New("forbidden"), now).Status)
 	ahead := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: now.Add(time.Hour)}}}
-	assert.Equal(t, metav1.ConditionTrue, answeringOf(ahead, nil, now).status, "a clock that is ahead")
+	assert.Equal(t, metav1.ConditionTrue, answeringOf(ahead, nil, now).Status, "a clock that is ahead")
 }
 
 // TestOutageUnknown: a status of which nothing was made has nothing about an outage.

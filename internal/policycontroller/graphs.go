@@ -54,19 +54,15 @@ func graphKinds(ctx context.Context, from client.Reader) ([]graphKind, error) {
 // graphsOf a policy: the condition about the graphs of kro that it covers, or of which it covers the instances; false for neither.
 // Nothing is guarded that no policy names (KR-18-07).
 func graphsOf(policy string, set settings.Set, kinds []graphKind) (metav1.Condition, bool) {
-	covers := func(gr schema.GroupResource, by func(name string) bool) bool {
-		return slices.ContainsFunc(set.Scopes(), func(s settings.Scope) bool { return by(s.Policy) && s.Covers(gr.Group, gr.Resource) })
-	}
-	own, anyPolicy := func(name string) bool { return name == policy }, func(string) bool { return true }
-	ofGraphs, found := covers(graphResource, own), false
+	ofGraphs, found := covers(set, policy, graphResource), false
 	var unguarded, unknown, other []string
 	for _, k := range kinds {
-		ofKind := covers(k.GroupResource, own)
+		ofKind := covers(set, policy, k.GroupResource)
 		found = found || ofKind || ofGraphs
 		switch {
-		case ofGraphs && !covers(k.GroupResource, anyPolicy):
+		case ofGraphs && !anyCovers(set.Scopes(), k.GroupResource):
 			unguarded = append(unguarded, k.String())
-		case ofKind && !covers(graphResource, anyPolicy):
+		case ofKind && !anyCovers(set.Scopes(), graphResource):
 			unknown = append(unknown, k.String())
 		case (ofKind || ofGraphs) && !strings.HasPrefix(k.Version, knownKro):
 			other = append(other, k.String()+" ("+k.Version+")")
@@ -75,13 +71,13 @@ func graphsOf(policy string, set settings.Set, kinds []graphKind) (metav1.Condit
 	out := metav1.Condition{Type: v1alpha1.KausalityGraphs, Status: metav1.ConditionFalse, Reason: v1alpha1.KausalityReasonNotGuarded}
 	switch {
 	case len(unguarded) > 0:
-		out.Message = "edits of graphs are not held on " + named(unguarded) + ": no policy covers them; add them to the resources of a policy"
+		out.Message = "edits of graphs are not held on " + named(unguarded, maxNamed) + ": no policy covers them; add them to the resources of a policy"
 	case len(unknown) > 0:
-		out.Message = "who edits the graphs of " + named(unknown) + " is unknown: no policy covers " + graphResource.String() +
+		out.Message = "who edits the graphs of " + named(unknown, maxNamed) + " is unknown: no policy covers " + graphResource.String() +
 			"; add it to the resources of a policy"
 	case len(other) > 0:
 		out.Reason = v1alpha1.KausalityReasonOtherRelease
-		out.Message = "another release of kro than " + knownKro + "x defines " + named(other) +
+		out.Message = "another release of kro than " + knownKro + "x defines " + named(other, maxNamed) +
 			": children of their instances may have no parent, and are not held then; read docs/kro.md before you rely on it"
 	default:
 		out.Status, out.Reason, out.Message = metav1.ConditionTrue, v1alpha1.KausalityReasonGuarded, "graphs of kro are guarded, and the kinds that they define"
@@ -92,11 +88,8 @@ func graphsOf(policy string, set settings.Set, kinds []graphKind) (metav1.Condit
 // notDerived is the condition of a policy that covers graphs about those from which no policies could be derived, by name with the reason;
 // false where there is none (KR-18-11).
 func notDerived(policy string, set settings.Set, failed map[string]string) (metav1.Condition, bool) {
-	covered := slices.ContainsFunc(set.Scopes(), func(s settings.Scope) bool {
-		return s.Policy == policy && s.Covers(graphResource.Group, graphResource.Resource)
-	})
 	return metav1.Condition{Type: v1alpha1.KausalityGraphs, Status: metav1.ConditionFalse, Reason: v1alpha1.KausalityReasonNotDerived,
-		Message: "no AllowancePolicies are derived from " + describeFailed(failed)}, covered && len(failed) > 0
+		Message: "no AllowancePolicies are derived from " + describeFailed(failed)}, len(failed) > 0 && covers(set, policy, graphResource)
 }
 
 // describeFailed lists graphs with the reasons.
@@ -105,19 +98,16 @@ func describeFailed(failed map[string]string) string {
 	for _, graph := range slices.Sorted(maps.Keys(failed)) {
 		out = append(out, graph+" ("+failed[graph]+")")
 	}
-	if n := len(out) - maxFailed; n > 0 {
-		return strings.Join(out[:maxFailed], ", ") + fmt.Sprintf(" and %d more", n)
-	}
-	return strings.Join(out, ", ")
+	return named(out, maxFailed)
 }
 
 // maxNamed bounds what a message names.
 const maxNamed = 5
 
-// named are the first of a list, and how many there are beside them.
-func named(list []string) string {
-	if n := len(list) - maxNamed; n > 0 {
-		return strings.Join(list[:maxNamed], ", ") + fmt.Sprintf(" and %d more", n)
+// named are the first of a list, most of them at most, and how many there are beside them.
+func named(list []string, most int) string {
+	if n := len(list) - most; n > 0 {
+		return strings.Join(list[:most], ", ") + fmt.Sprintf(" and %d more", n)
 	}
 	return strings.Join(list, ", ")
 }

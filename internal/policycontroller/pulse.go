@@ -1,6 +1,7 @@
 package policycontroller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -34,17 +35,16 @@ type pulse struct {
 	changed   chan<- event.GenericEvent
 	now       func() time.Time
 
-	last atomic.Pointer[answering]
+	last atomic.Pointer[metav1.Condition]
 }
 
-// answering is the content of the condition Answering.
-type answering struct {
-	status          metav1.ConditionStatus
-	reason, message string
+// answering is the condition Answering, without its generation.
+func answering(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: v1alpha1.KausalityAnswering, Status: status, Reason: reason, Message: message}
 }
 
 // unanswered is what is known before the first read.
-var unanswered = answering{metav1.ConditionUnknown, v1alpha1.KausalityReasonNoLease, "the heartbeat of the webhook was not read yet"}
+var unanswered = answering(metav1.ConditionUnknown, v1alpha1.KausalityReasonNoLease, "the heartbeat of the webhook was not read yet")
 
 // newPulse of the webhook whose heartbeat is in a namespace.
 func newPulse(c client.Reader, namespace string, changed chan<- event.GenericEvent) *pulse {
@@ -52,14 +52,11 @@ func newPulse(c client.Reader, namespace string, changed chan<- event.GenericEve
 }
 
 // state as of the last read. nil knows nothing.
-func (p *pulse) state() answering {
+func (p *pulse) state() metav1.Condition {
 	if p == nil {
 		return unanswered
 	}
-	if last := p.last.Load(); last != nil {
-		return *last
-	}
-	return unanswered
+	return *cmp.Or(p.last.Load(), &unanswered)
 }
 
 // Start reads the heartbeat until the context ends.
@@ -89,15 +86,15 @@ func (p *pulse) beat(ctx context.Context) {
 }
 
 // answeringOf the Lease of the webhook, or the error of reading it. A time in the future counts as now.
-func answeringOf(lease *coordinationv1.Lease, err error, now time.Time) answering {
+func answeringOf(lease *coordinationv1.Lease, err error, now time.Time) metav1.Condition {
 	switch renewed := lease.Spec.RenewTime; {
 	case err != nil:
-		return answering{metav1.ConditionUnknown, v1alpha1.KausalityReasonNoLease, "cannot read the heartbeat of the webhook"}
+		return answering(metav1.ConditionUnknown, v1alpha1.KausalityReasonNoLease, "cannot read the heartbeat of the webhook")
 	case renewed == nil:
-		return answering{metav1.ConditionUnknown, v1alpha1.KausalityReasonNoLease, "the webhook has not written a heartbeat yet"}
+		return answering(metav1.ConditionUnknown, v1alpha1.KausalityReasonNoLease, "the webhook has not written a heartbeat yet")
 	case now.Sub(renewed.Time) > silentAfter:
-		return answering{metav1.ConditionFalse, v1alpha1.KausalityReasonNoHeartbeat,
-			fmt.Sprintf("no replica of the webhook is running; the last heartbeat is of %s", renewed.UTC().Format(time.RFC3339))}
+		return answering(metav1.ConditionFalse, v1alpha1.KausalityReasonNoHeartbeat,
+			fmt.Sprintf("no replica of the webhook is running; the last heartbeat is of %s", renewed.UTC().Format(time.RFC3339)))
 	}
-	return answering{metav1.ConditionTrue, v1alpha1.KausalityReasonHeartbeat, "a replica of the webhook is running"}
+	return answering(metav1.ConditionTrue, v1alpha1.KausalityReasonHeartbeat, "a replica of the webhook is running")
 }

@@ -152,8 +152,7 @@ func (c *Controller) masked(ctx context.Context, r schema.GroupResource, scopes 
 // left of a resource, or of all of its group, is what no Scope covers.
 func left(offered []offer, r schema.GroupResource, scopes []settings.Scope) []offer {
 	return slices.DeleteFunc(slices.Clone(offered), func(o offer) bool {
-		return o.Group != r.Group || r.Resource != settings.All && o.Resource != r.Resource ||
-			slices.ContainsFunc(scopes, func(s settings.Scope) bool { return s.Covers(o.Group, o.Resource) })
+		return o.Group != r.Group || r.Resource != settings.All && o.Resource != r.Resource || anyCovers(scopes, o.GroupResource())
 	})
 }
 

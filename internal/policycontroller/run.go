@@ -126,25 +126,25 @@ func partial(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	return o
 }
 
+// everything is one request, whatever the object is: all that is written depends on all policies.
+var everything = handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{{}} })
+
 // setup one queue with one key: everything here depends on all policies.
 func (c *Controller) setup(mgr manager.Manager) error {
-	one := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
-		return []reconcile.Request{{}}
-	})
 	changed := make(chan event.GenericEvent)
 	c.pulse = newPulse(c.Direct, c.LeaderNamespace, changed)
 	if err := mgr.Add(c.pulse); err != nil {
 		return err
 	}
 	b := builder.ControllerManagedBy(mgr).Named("kausality").
-		Watches(&v1alpha1.Kausality{}, one).
-		Watches(&v1alpha1.UpgradeAllowance{}, one, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.ApprovalRule{}, one, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(partial(namespaceKind), one, builder.OnlyMetadata, builder.WithPredicates(enforcedChanges())).
-		Watches(partial(crdKind), one, builder.OnlyMetadata).
-		WatchesRawSource(source.Channel(changed, one))
+		Watches(&v1alpha1.Kausality{}, everything).
+		Watches(&v1alpha1.UpgradeAllowance{}, everything, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.ApprovalRule{}, everything, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(partial(namespaceKind), everything, builder.OnlyMetadata, builder.WithPredicates(enforcedChanges())).
+		Watches(partial(crdKind), everything, builder.OnlyMetadata).
+		WatchesRawSource(source.Channel(changed, everything))
 	for _, gvk := range made {
-		b = b.Watches(partial(gvk), one, builder.OnlyMetadata)
+		b = b.Watches(partial(gvk), everything, builder.OnlyMetadata)
 	}
 	if err := b.Complete(reconcile.Func(c.Reconcile)); err != nil {
 		return err
@@ -162,7 +162,6 @@ func setupDeriver(c *Controller, mgr manager.Manager, changed func(context.Conte
 	c.deriver = &deriver{cached: mgr.GetClient(), direct: c.Direct, events: mgr.GetEventRecorder(v1alpha1.ManagerController), log: c.Log.WithName("graphs"),
 		now: c.Now, changed: changed,
 		written: map[string]*v1alpha1.AllowancePolicySpec{}, at: map[string]time.Time{}, failed: map[string]string{}}
-	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{{}} })
 	ofPolicy := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		if p, ok := o.(*v1alpha1.AllowancePolicy); ok && derivedFrom(p) != "" {
 			return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: derivedFrom(p)}}}
@@ -170,9 +169,9 @@ func setupDeriver(c *Controller, mgr manager.Manager, changed func(context.Conte
 		return nil
 	})
 	built, err := builder.ControllerManagedBy(mgr).Named("graphs").
-		Watches(&v1alpha1.Kausality{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.Kausality{}, everything, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.AllowancePolicy{}, ofPolicy).
-		Watches(partial(crdKind), all, builder.OnlyMetadata, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
+		Watches(partial(crdKind), everything, builder.OnlyMetadata, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
 			return o.GetName() == graphResource.String()
 		}))).
 		Build(c.deriver)

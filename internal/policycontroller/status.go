@@ -121,11 +121,11 @@ const maxUnknown = 16
 func count(k *v1alpha1.Kausality, set settings.Set, offered []offer) {
 	k.Status.Resources, k.Status.ManagedResources, k.Status.Unknown = 0, 0, nil
 	for _, o := range offered {
-		covered := slices.ContainsFunc(set.Scopes(), func(s settings.Scope) bool { return s.Policy == k.Name && s.Covers(o.Group, o.Resource) })
-		if covered {
-			k.Status.Resources++
+		if !covers(set, k.Name, o.GroupResource()) {
+			continue
 		}
-		if covered && o.managed {
+		k.Status.Resources++
+		if o.managed {
 			k.Status.ManagedResources++
 		}
 	}
@@ -153,8 +153,8 @@ func (c *Controller) conditions(k *v1alpha1.Kausality, fault error, out outcome)
 			ObservedGeneration: k.Generation})
 	}
 	webhook := c.pulse.state()
-	meta.SetStatusCondition(&k.Status.Conditions, metav1.Condition{Type: v1alpha1.KausalityAnswering, Status: webhook.status,
-		Reason: webhook.reason, Message: webhook.message, ObservedGeneration: k.Generation})
+	webhook.ObservedGeneration = k.Generation
+	meta.SetStatusCondition(&k.Status.Conditions, webhook)
 	const ready, configured = v1alpha1.KausalityReady, v1alpha1.KausalityWebhookConfigured
 	switch {
 	case fault != nil:
