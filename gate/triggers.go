@@ -224,10 +224,7 @@ func (c *Controller) drifted(o any) {
 
 // undrifted is called for each external Drift that was open and is so no longer.
 func (c *Controller) undrifted(o any) {
-	if unknown, ok := o.(cache.DeletedFinalStateUnknown); ok {
-		o = unknown.Obj
-	}
-	if d, ok := o.(*v1alpha1.Drift); ok && d.Status.Phase == v1alpha1.DriftDetected && len(indexChild(d)) > 0 {
+	if d, ok := informer.Last[*v1alpha1.Drift](o); ok && d.Status.Phase == v1alpha1.DriftDetected && len(indexChild(d)) > 0 {
 		c.enqueueChild(d)
 	}
 }

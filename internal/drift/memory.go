@@ -11,7 +11,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/change"
@@ -19,6 +18,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
 )
 
 // maxDetailed is the number of Drifts of which each path is remembered. Nothing is evicted: of any further one the
@@ -234,10 +234,7 @@ func (m *Memory) OnUpdate(_, o any) {
 
 // OnDelete is called where a Drift is gone.
 func (m *Memory) OnDelete(o any) {
-	if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
-		o = gone.Obj
-	}
-	d, ok := o.(*v1alpha1.Drift)
+	d, ok := informer.Last[*v1alpha1.Drift](o)
 	if !ok {
 		return
 	}

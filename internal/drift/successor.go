@@ -15,6 +15,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
 )
 
 const (
@@ -51,22 +52,19 @@ func (d *Deliverer) succeed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	informer, err := d.Cache.GetInformer(ctx, &v1alpha1.Drift{})
+	watch, err := d.Cache.GetInformer(ctx, &v1alpha1.Drift{})
 	if err != nil {
 		return fmt.Errorf("cannot watch drifts: %w", err)
 	}
-	registered, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(o any) {
-		if last, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-			o = last.Obj
-		}
-		if dr, ok := o.(*v1alpha1.Drift); ok && (d.Mine == nil || d.Mine(dr)) && d.owes(dr) && !q.add(dr.Name, gone{dr, clock.Now()}) {
+	registered, err := watch.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(o any) {
+		if dr, ok := informer.Last[*v1alpha1.Drift](o); ok && (d.Mine == nil || d.Mine(dr)) && d.owes(dr) && !q.add(dr.Name, gone{dr, clock.Now()}) {
 			dropped.Inc()
 		}
 	}})
 	if err != nil {
 		return fmt.Errorf("cannot watch drifts: %w", err)
 	}
-	defer func() { _ = informer.RemoveEventHandler(registered) }()
+	defer func() { _ = watch.RemoveEventHandler(registered) }()
 	return q.Start(ctx)
 }
 

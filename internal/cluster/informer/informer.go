@@ -61,14 +61,10 @@ type syncedInformer struct {
 
 // HasSynced reports whether the informer has all objects that there were when it began.
 func (i *syncedInformer) HasSynced() bool {
-	if i.synced.Load() {
-		return true
+	if !i.synced.Load() && i.SharedIndexInformer.HasSynced() {
+		i.synced.Store(true)
 	}
-	if !i.SharedIndexInformer.HasSynced() {
-		return false
-	}
-	i.synced.Store(true)
-	return true
+	return i.synced.Load()
 }
 
 // Meta is what a watch cache needs of an object: its key and its version.
@@ -83,6 +79,15 @@ func MetaOf(o *unstructured.Unstructured) Meta {
 
 // GetObjectMeta makes summaries metav1.ObjectMetaAccessors.
 func (i *Meta) GetObjectMeta() metav1.Object { return &i.ObjectMeta }
+
+// Last returns the object of an event, and of a deletion its last known state, as a type; false where it is another one.
+func Last[T any](o any) (T, bool) {
+	if deleted, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		o = deleted.Obj
+	}
+	out, ok := o.(T)
+	return out, ok
+}
 
 // Call all functions, in their order.
 func Call(all []func()) {

@@ -181,10 +181,9 @@ func (k *Kinds) store(d *definition) (changed []Info) {
 
 // forget the kinds of a deleted CRD.
 func (k *Kinds) forget(o any) {
-	if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
-		o = t.Obj
+	if d, ok := informer.Last[*definition](o); ok {
+		k.drop(d, nil)
 	}
-	k.drop(o, nil)
 }
 
 // drop what an old definition has and the new one, if there is one, has not.

@@ -218,10 +218,7 @@ func (p *Policies) Forget(o *unstructured.Unstructured) { p.forget(policyOf(o)) 
 // force in this process: a user who removes a CRD has not decided about everything
 // that was guarded by its objects.
 func (p *Policies) forget(o any) {
-	if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
-		o = t.Obj
-	}
-	one, ok := o.(*policy)
+	one, ok := informer.Last[*policy](o)
 	if !ok {
 		return
 	}

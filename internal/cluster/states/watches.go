@@ -261,10 +261,7 @@ func (s *States) call(old, new *Object) {
 
 // object of an event; nil for one that could not be summarized.
 func object(o any) *Object {
-	if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
-		o = t.Obj
-	}
-	out, _ := o.(*Object)
+	out, _ := informer.Last[*Object](o)
 	return out
 }
 
