@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -61,25 +62,18 @@ func (c *Controller) Start(ctx context.Context) error {
 	}
 	c.scope.leading.Store(true)
 	defer c.scope.leading.Store(false)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var wg sync.WaitGroup
-	failed := make([]error, 2)
-	for i, ctl := range []controller.TypedController[parent.Ref]{c.gates, c.wakeups} {
-		wg.Go(func() {
-			if failed[i] = ctl.Start(ctx); failed[i] != nil {
-				cancel()
-			}
-		})
+	all, ctx := errgroup.WithContext(ctx)
+	for _, ctl := range []controller.TypedController[parent.Ref]{c.gates, c.wakeups} {
+		all.Go(func() error { return ctl.Start(ctx) })
 	}
-	wg.Go(func() {
+	all.Go(func() error {
 		c.installs.run(ctx, rate.NewLimiter(installsPerSecond, installsPerSecond), c.scope.queue.add)
+		return nil
 	})
 	if c.scope.queue.awaitStart(ctx) && c.waker.queue.awaitStart(ctx) {
 		c.resume(ctx)
 	}
-	wg.Wait()
-	return errors.Join(failed...)
+	return all.Wait()
 }
 
 // rulesSynced waits until the ApprovalRules are known: without them one approval would open a gate that needs two. It is false where
