@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/equality"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -291,27 +291,23 @@ func (c *Controller) approve(ctx context.Context, o *object, r *run) error {
 	if err != nil {
 		return err
 	}
-	var wg sync.WaitGroup
-	turns, failed := make(chan struct{}, writers), make([]error, len(todo))
-	for i, w := range todo {
-		turns <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-turns }()
+	var all errgroup.Group
+	all.SetLimit(writers)
+	for _, w := range todo {
+		all.Go(func() error {
 			state, reason, err := c.approveObject(ctx, o, w.object, others)
-			if failed[i] = err; err == nil {
+			if err == nil {
 				w.status.State, w.status.Reason = state, reason
 			}
+			return err
 		})
 	}
-	wg.Wait()
-	for _, err := range failed {
-		if err != nil {
-			// What was let through is not let through twice: the approvals are those of the plan.
-			if written := c.writeBatches(ctx, r); written != nil {
-				return written
-			}
-			return err
+	if err := all.Wait(); err != nil {
+		// What was let through is not let through twice: the approvals are those of the plan.
+		if written := c.writeBatches(ctx, r); written != nil {
+			return written
 		}
+		return err
 	}
 	return nil
 }
