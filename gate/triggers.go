@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -102,35 +103,25 @@ func isDecision(key string) bool {
 	return v1alpha1.IsUser(key) || key == v1alpha1.AnnotationKeyClaims
 }
 
-// hasDecisions reports whether an object has an annotation by which a user decides
-// about changes, or claims of such decisions.
-func hasDecisions(o *states.Object) bool {
-	for k := range o.Annotations {
+// decisions of users about changes, and claims of such decisions, among an object's annotations; nil for none.
+func decisions(o *states.Object) map[string]string {
+	var out map[string]string
+	for k, v := range o.Annotations {
 		if isDecision(k) {
-			return true
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[k] = v
 		}
 	}
-	return false
+	return out
 }
 
-// sameDecisions reports whether users' annotations and claims are equal.
-func sameDecisions(a, b *states.Object) bool {
-	count := 0
-	for k, v := range a.Annotations {
-		if isDecision(k) {
-			if w, ok := b.Annotations[k]; !ok || w != v {
-				return false
-			}
-			count++
-		}
-	}
-	for k := range b.Annotations {
-		if isDecision(k) {
-			count--
-		}
-	}
-	return count == 0
-}
+// hasDecisions reports whether an object has any of them.
+func hasDecisions(o *states.Object) bool { return len(decisions(o)) > 0 }
+
+// sameDecisions reports whether those of two objects are equal.
+func sameDecisions(a, b *states.Object) bool { return maps.Equal(decisions(a), decisions(b)) }
 
 // namespaceChanged is called when the mode or the labels of a Namespace change or
 // it is deleted: its MRs may have to be masked or restored, refused changes in it
@@ -188,43 +179,46 @@ func (c *Controller) watchDrifts(ctx context.Context, mgr manager.Manager) error
 	if err != nil {
 		return fmt.Errorf("cannot watch drifts: %w", err)
 	}
+	drift := func(o any) *v1alpha1.Drift {
+		d, _ := informer.Last[*v1alpha1.Drift](o)
+		return d
+	}
 	_, err = i.AddEventHandler(informer.Handler("gate drifts", cache.ResourceEventHandlerFuncs{
-		AddFunc: func(o any) { c.appeared(o) }, DeleteFunc: c.undrifted, UpdateFunc: func(was, o any) {
-			c.drifted(o)
-			old, _ := was.(*v1alpha1.Drift)
-			d, ok := o.(*v1alpha1.Drift)
-			if ok && d.Status.Phase == v1alpha1.DriftResolved {
-				c.undrifted(was)
-			}
-			if ok && old != nil && (old.Status.Phase != v1alpha1.DriftDetected || !old.Status.Separated && d.Status.Separated) {
-				c.waker.recordedLate(d)
-			}
-		},
+		AddFunc:    func(o any) { c.driftChanged(nil, drift(o)) },
+		UpdateFunc: func(was, o any) { c.driftChanged(drift(was), drift(o)) },
+		DeleteFunc: func(o any) { c.undrifted(drift(o)) },
 	}))
 	return err
 }
 
-// appeared is called for each Drift that is new to the watch.
-func (c *Controller) appeared(o any) {
-	c.drifted(o)
-	if d, ok := o.(*v1alpha1.Drift); ok && d.Status.Phase == v1alpha1.DriftDetected && d.Status.Separated {
+// driftChanged is called for each Drift that is new to the watch, which was is nil for, and for each change of one.
+func (c *Controller) driftChanged(was, d *v1alpha1.Drift) {
+	c.drifted(d)
+	if was == nil {
+		if d.Status.Phase == v1alpha1.DriftDetected && d.Status.Separated {
+			c.waker.recordedLate(d)
+		}
+		return
+	}
+	if d.Status.Phase == v1alpha1.DriftResolved {
+		c.undrifted(was)
+	}
+	if was.Status.Phase != v1alpha1.DriftDetected || !was.Status.Separated && d.Status.Separated {
 		c.waker.recordedLate(d)
 	}
 }
 
 // drifted is called for each Drift. That of a composite is repeated by way of its
 // MRs, whose changes are watched anyway.
-func (c *Controller) drifted(o any) {
-	d, ok := o.(*v1alpha1.Drift)
-	if !ok || d.Status.Phase != v1alpha1.DriftDetected || len(indexChild(d)) == 0 && d.Status.RepeatFor == "" {
-		return
+func (c *Controller) drifted(d *v1alpha1.Drift) {
+	if d.Status.Phase == v1alpha1.DriftDetected && (len(indexChild(d)) > 0 || d.Status.RepeatFor != "") {
+		c.enqueueChild(d)
 	}
-	c.enqueueChild(d)
 }
 
-// undrifted is called for each external Drift that was open and is so no longer.
-func (c *Controller) undrifted(o any) {
-	if d, ok := informer.Last[*v1alpha1.Drift](o); ok && d.Status.Phase == v1alpha1.DriftDetected && len(indexChild(d)) > 0 {
+// undrifted is called for each external Drift that was open and is so no longer; nil where the last state of one that is gone is unknown.
+func (c *Controller) undrifted(d *v1alpha1.Drift) {
+	if d != nil && d.Status.Phase == v1alpha1.DriftDetected && len(indexChild(d)) > 0 {
 		c.enqueueChild(d)
 	}
 }
