@@ -91,17 +91,9 @@ var shortenings = []func(*Record) bool{
 	func(r *Record) bool { return shorter(&r.Approvers, 0) },
 	func(r *Record) bool { return shorter(&r.Differences, 1) },
 	func(r *Record) bool { return shorter(&r.CausedBy, 1) },
-	func(r *Record) bool {
-		dropped := r.Approval != nil
-		r.Approval = nil
-		return dropped
-	},
+	func(r *Record) bool { return none(&r.Approval) },
 	func(r *Record) bool { return none(&r.External) },
-	func(r *Record) bool {
-		dropped := r.Parent != nil
-		r.Parent = nil
-		return dropped
-	},
+	func(r *Record) bool { return none(&r.Parent) },
 	func(r *Record) bool { return shorter(&r.Verbs, 0) },
 	func(r *Record) bool { return r.Actor != nil && (none(&r.Actor.Via) || none(&r.Actor.OnBehalfOf)) },
 }
@@ -127,9 +119,10 @@ func between(hops *[]Hop) bool {
 	return true
 }
 
-func none(s *string) bool {
-	dropped := *s != ""
-	*s = ""
+func none[T comparable](value *T) bool {
+	var zero T
+	dropped := *value != zero
+	*value = zero
 	return dropped
 }
 
@@ -147,8 +140,7 @@ func (c *cutter) record(r Record) Record {
 		Reason: c.text(r.Reason, maxWord), Message: c.text(r.Message, maxText), Cut: r.Cut,
 	}
 	if r.Parent != nil {
-		p := c.object(*r.Parent)
-		out.Parent = &p
+		out.Parent = new(c.object(*r.Parent))
 	}
 	if a := r.Actor; a != nil {
 		out.Actor = &Actor{User: c.text(a.User, maxUser), Via: c.text(a.Via, maxWord), OnBehalfOf: c.text(a.OnBehalfOf, maxUser)}
