@@ -1,11 +1,9 @@
 package manifests
 
 import (
-	"bytes"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -16,46 +14,6 @@ const (
 	SecretAuthority = "kausality-webhook-authority"
 	SecretClaimsKey = "kausality-claims-key"
 )
-
-// Chart renders what the Helm chart installs beside its workloads: the access of
-// each component, which the policy controller extends as policies require it,
-// and what refuses a wrong mode on a Namespace. The chart's
-// files/objects.yaml holds it.
-func Chart() ([]byte, error) {
-	var out bytes.Buffer
-	secret := func(verbs []string, names ...string) rbacv1.PolicyRule { return named("", "secrets", verbs, names...) }
-	for _, object := range slices.Concat(
-		aggregated(componentWebhook, webhookRules()), aggregated(componentGate, gateRules()), aggregated(componentController, controllerRules()),
-		[]any{
-			crossplaneRole(), leasesRole(), leasesBinding([]string{serviceAccountPrefix + Namespace + ":" + componentController}),
-			heartbeatRole(), heartbeatBinding(nil), viewerRole(), approverRole(),
-			homeRole(componentWebhook, secret(observe, SecretServing, SecretClaimsKey)),
-			homeBinding(componentWebhook, accountSubject(Namespace, componentWebhook)),
-			homeRole(componentGate, secret(observe, SecretClaimsKey)),
-			homeBinding(componentGate, accountSubject(Namespace, componentGate)),
-			homeRole(componentController, secret([]string{"get", "update"}, SecretServing, SecretAuthority), secret([]string{"get"}, SecretClaimsKey),
-				named("coordination.k8s.io", "leases", []string{"get"}, Heartbeat), // whether the webhook runs
-				rbacRule("", []string{"secrets"}, "create")),                       // a name cannot be required of what does not exist yet
-			homeBinding(componentController, accountSubject(Namespace, componentController)),
-			namespaceModePolicy(), everywhere(namespaceMode), driftPolicy(nil), everywhere(driftProtection), rulePolicy(nil), ruleBinding(),
-		}, controllerLimits(),
-	) {
-		if err := write(&out, object); err != nil {
-			return nil, err
-		}
-	}
-	return out.Bytes(), nil
-}
-
-// aggregated access of a component: its own rules, and what the policies add.
-func aggregated(component string, rules []rbacv1.PolicyRule) []any {
-	role := clusterRole(component, nil)
-	base := addedTo(component, component+"-base", rules)
-	role.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{
-		labelOf(component): "true",
-	}}}}
-	return []any{role, base, clusterRoleBinding(component, nil)}
-}
 
 // addedTo is a role whose rules the role of a component has, too.
 func addedTo(component, name string, rules []rbacv1.PolicyRule) *rbacv1.ClusterRole {

@@ -25,7 +25,7 @@ func TestUserRoles(t *testing.T) {
 	if len(approver.Rules) > 0 || approver.AggregationRule.ClusterRoleSelectors[0].MatchLabels[LabelApprover] != viewer.Labels[LabelApprover] {
 		t.Errorf("an approver has %v by %v, a viewer the labels %v", approver.Rules, approver.AggregationRule, viewer.Labels)
 	}
-	chart, err := Chart()
+	installed, err := chart()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestUserRoles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"chart": string(chart), "manifests": string(fixed)} {
+	for name, text := range map[string]string{"chart": string(installed), "manifests": string(fixed)} {
 		for _, role := range []string{RoleViewer, RoleApprover} {
 			if strings.Count(text, "name: "+role+"\n") != 1 {
 				t.Errorf("%s has %s %d times", name, role, strings.Count(text, "name: "+role+"\n"))
