@@ -35,11 +35,11 @@ type restorer struct {
 	client  client.Client
 	memory  *Memory
 	elected <-chan struct{}
-	queue   *queue[lost]
+	queue   *queue[deleted]
 }
 
-// lost is a Drift that was deleted, and when.
-type lost struct {
+// deleted is a Drift that was deleted, and when.
+type deleted struct {
 	*v1alpha1.Drift
 	at time.Time
 }
@@ -51,7 +51,7 @@ func newRestorer(states *states.States, r *Reporter, m *Memory, elected <-chan s
 	if out.queue, err = newQueue("drift-restorer", restoreCapacity, 1, log, out.handle); err != nil {
 		return nil, err
 	}
-	m.lost = func(d *v1alpha1.Drift) { out.queue.add(d.Name, lost{d, clock.Now()}) }
+	m.lost = func(d *v1alpha1.Drift) { out.queue.add(d.Name, deleted{d, clock.Now()}) }
 	return out, nil
 }
 
@@ -63,7 +63,7 @@ func (*restorer) NeedLeaderElection() bool { return false }
 
 // handle a Drift that is gone. One that cannot be restored is tried again for a while; then this process alone holds what it held. A replica
 // that does not lead tries again for as long: it may lead by then.
-func (r *restorer) handle(ctx context.Context, d lost) error {
+func (r *restorer) handle(ctx context.Context, d deleted) error {
 	err := r.restoreOne(ctx, d.Drift)
 	if err != nil && ctx.Err() == nil && clock.Since(d.at) < retryFor {
 		r.queue.later(d.Name, d, restoreAgain)

@@ -35,8 +35,8 @@ func (l liveObjects) Get(_ context.Context, ref parent.Ref, _ bool) (*states.Obj
 
 // TestRestorer covers KR-13-67: what a Drift holds that is deleted is held, and the leader restores it, while what it is about exists.
 func TestRestorer(t *testing.T) {
-	deleted := time.Now()
-	terminating := &parent.State{Ref: parent.Ref{Name: "app", UID: "p"}, DeletedAt: &deleted}
+	now := time.Now()
+	terminating := &parent.State{Ref: parent.Ref{Name: "app", UID: "p"}, DeletedAt: &now}
 	app, one := &parent.State{Ref: parent.Ref{Name: "app", UID: "p"}}, &parent.State{Ref: parent.Ref{Name: "one", UID: "u"}}
 	cases := map[string]struct {
 		reason   string
@@ -66,7 +66,7 @@ func TestRestorer(t *testing.T) {
 			var err error
 			r.queue, err = newQueue("restorer-"+name, 1, 1, logr.Discard(), r.handle)
 			require.NoError(t, err)
-			m.lost = func(d *v1alpha1.Drift) { assert.NoError(t, r.handle(t.Context(), lost{d, clock.Now()})) }
+			m.lost = func(d *v1alpha1.Drift) { assert.NoError(t, r.handle(t.Context(), deleted{d, clock.Now()})) }
 			d := stored("a", 0, heldPath("spec.x", "1", 3))
 			d.Status.Requesters, d.Status.Count = []string{"anna"}, 7
 			m.OnAdd(d, true)
@@ -107,14 +107,14 @@ func TestRestorerTriesAgain(t *testing.T) {
 	d := stored("a", 0, heldPath("spec.x", "1", 3))
 	d.Spec.Parent.Name = "poison"
 	m.lost = func(d *v1alpha1.Drift) {
-		assert.ErrorContains(t, r.handle(t.Context(), lost{d, clock.Now()}), "timeout")
+		assert.ErrorContains(t, r.handle(t.Context(), deleted{d, clock.Now()}), "timeout")
 	}
 	m.OnAdd(d, true)
 	m.OnDelete(d)
 	assert.NotNil(t, m.Held(update("u")))
 	assert.Equal(t, 1, r.queue.len())
 	r.queue.take("a")
-	assert.Error(t, r.handle(t.Context(), lost{d, clock.Now().Add(-retryFor)}))
+	assert.Error(t, r.handle(t.Context(), deleted{d, clock.Now().Add(-retryFor)}))
 	assert.Zero(t, r.queue.len(), "but not for ever")
 }
 

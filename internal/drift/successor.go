@@ -28,17 +28,11 @@ const (
 // errNotOver: what a Drift is about exists. Either the Drift is restored, or its owner is about to be deleted.
 var errNotOver = errors.New("it is not over")
 
-// gone is a Drift that was deleted while reports of it are owed, and when.
-type gone struct {
-	*v1alpha1.Drift
-	at time.Time
-}
-
 // succeed Drifts that are deleted with their owners or Namespaces while reports of them are owed, until the context ends: a resolved one in
 // HomeNamespace, which has no owner, takes the place of each (KR-10-20). A successor has none: it is deleted once it is old.
 func (d *Deliverer) succeed(ctx context.Context) error {
-	var q *queue[gone]
-	q, err := newQueue("drift-successor", successorCapacity, 1, d.Log, func(ctx context.Context, g gone) error {
+	var q *queue[deleted]
+	q, err := newQueue("drift-successor", successorCapacity, 1, d.Log, func(ctx context.Context, g deleted) error {
 		err := d.succeedOne(ctx, g.Drift)
 		if err != nil && ctx.Err() == nil && clock.Since(g.at) < retryFor {
 			q.later(g.Name, g, successorAgain)
@@ -57,7 +51,7 @@ func (d *Deliverer) succeed(ctx context.Context) error {
 		return fmt.Errorf("cannot watch drifts: %w", err)
 	}
 	registered, err := watch.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(o any) {
-		if dr, ok := informer.Last[*v1alpha1.Drift](o); ok && (d.Mine == nil || d.Mine(dr)) && d.owes(dr) && !q.add(dr.Name, gone{dr, clock.Now()}) {
+		if dr, ok := informer.Last[*v1alpha1.Drift](o); ok && (d.Mine == nil || d.Mine(dr)) && d.owes(dr) && !q.add(dr.Name, deleted{dr, clock.Now()}) {
 			dropped.Inc()
 		}
 	}})
