@@ -164,33 +164,25 @@ func (f *processFlags) run(ctx context.Context, component string, start func(con
 	return start(ctx)
 }
 
-// gateSettings are those of the gate, which webhook and gate must agree on.
-type gateSettings struct {
-	// closeTo are the verbs that a closed gate keeps in addition to Observe; nil for
-	// none.
-	closeTo []v1alpha1.Verb
-	// carry out a pending difference together with a change.
-	carry bool
-	// ignore are the external differences that do not count.
-	ignore external.Rules
-	// provenance is recorded outside where no policy has it otherwise.
-	provenance []v1alpha1.Provenance
+// closesTo are the verbs that a closed gate keeps in addition to Observe; nil for none.
+func (f *processFlags) closesTo() []v1alpha1.Verb {
+	if f.closeTo == closedLateInitialize {
+		return []v1alpha1.Verb{v1alpha1.VerbLateInitialize}
+	}
+	return nil
 }
 
-// gate settings as given; an invalid value is a usage error.
-func (f *processFlags) gate() (gateSettings, error) {
-	s := gateSettings{provenance: f.provenance, carry: f.pendingDrift == pendingCarry, ignore: make(external.Rules, 0, len(f.ignore))}
-	if f.closeTo == closedLateInitialize {
-		s.closeTo = []v1alpha1.Verb{v1alpha1.VerbLateInitialize}
-	}
+// ignored external differences do not count; an invalid value is a usage error.
+func (f *processFlags) ignored() (external.Rules, error) {
+	out := make(external.Rules, 0, len(f.ignore))
 	for _, text := range f.ignore {
 		r, err := external.ParseRule(text)
 		if err != nil {
-			return s, usageError{fmt.Errorf("--ignore-external: %w", err)}
+			return nil, usageError{fmt.Errorf("--ignore-external: %w", err)}
 		}
-		s.ignore = append(s.ignore, r)
+		out = append(out, r)
 	}
-	return s, nil
+	return out, nil
 }
 
 // check the endpoints and the addresses to listen on before anything starts.

@@ -30,11 +30,10 @@ func webhookCommand() *cobra.Command {
 				return err
 			}
 			o.Admission.DefaultMode = p.mode
-			g, err := p.gate()
-			if err != nil {
+			if o.Admission.Ignore, err = p.ignored(); err != nil {
 				return err
 			}
-			o.Admission.CloseTo, o.Admission.CarryPendingDrift, o.Admission.Ignore, o.Admission.Provenance = g.closeTo, g.carry, g.ignore, g.provenance
+			o.Admission.CloseTo, o.Admission.CarryPendingDrift, o.Admission.Provenance = p.closesTo(), p.pendingDrift == pendingCarry, p.provenance
 			o.ComponentUsers, o.Endpoints = slices.Concat(manifests.ComponentUsers(), p.componentUsers), p.endpoints
 			o.Reports = p.reports
 			return p.run(cmd.Context(), "webhook", func(ctx context.Context) error {
@@ -66,15 +65,14 @@ func gateCommand() *cobra.Command {
 		Use: "gate", Short: "Run the gate controller.", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			o.DefaultMode = p.mode
-			g, err := p.gate()
-			if err != nil {
+			if o.Ignore, err = p.ignored(); err != nil {
 				return err
 			}
 			if o.Shard, err = gate.ParseShard(shard); err != nil {
 				return fmt.Errorf("--shard: %w", err)
 			}
-			o.CloseTo, o.CarryPendingDrift, o.Ignore, o.Provenance, o.Endpoints = g.closeTo, g.carry, g.ignore, g.provenance, p.endpoints
-			o.Reports = p.reports
+			o.CloseTo, o.CarryPendingDrift, o.Provenance = p.closesTo(), p.pendingDrift == pendingCarry, p.provenance
+			o.Endpoints, o.Reports = p.endpoints, p.reports
 			return p.run(cmd.Context(), "gate", func(ctx context.Context) error {
 				o.Process, o.Records = p.Process, p.recorder
 				return gate.Run(ctx, o)
