@@ -11,17 +11,13 @@ const (
 
 // PolicyResource of a kind of policies that allow changes; "" for other kinds.
 func PolicyResource(kind string) string {
-	switch kind {
-	case KindAllowancePolicy:
-		return ResourceAllowancePolicies
-	case KindUpgradeAllowance:
-		return ResourceUpgradeAllowances
-	case KindApprovalPolicy:
-		return ResourceApprovalPolicies
-	case KindClusterApprovalPolicy:
-		return ResourceClusterApprovalPolicies
-	case KindApprovalRule:
-		return ResourceApprovalRules
-	}
-	return ""
+	return policyResources[kind]
+}
+
+var policyResources = map[string]string{
+	KindAllowancePolicy:       ResourceAllowancePolicies,
+	KindUpgradeAllowance:      ResourceUpgradeAllowances,
+	KindApprovalPolicy:        ResourceApprovalPolicies,
+	KindClusterApprovalPolicy: ResourceClusterApprovalPolicies,
+	KindApprovalRule:          ResourceApprovalRules,
 }
