@@ -45,9 +45,7 @@ func createClaimsKey(ctx context.Context, c *Controller) error {
 		return err
 	}
 	key := make([]byte, cluster.MinClaimsKey)
-	if _, err := rand.Read(key); err != nil {
-		return fmt.Errorf("cannot make a key: %w", err)
-	}
+	_, _ = rand.Read(key) // never fails
 	return c.store(ctx, s, corev1.SecretTypeOpaque, map[string][]byte{cluster.KeyOfClaims: key})
 }
 
