@@ -95,8 +95,8 @@ func (c *core) refresh(ctx context.Context, g *gating.Managed) error {
 	return err
 }
 
-// awaitsTurn reports whether a decision masks an object whose turn it is not. It is
-// reconciled again when it is.
+// awaitsTurn reports whether a decision masks an object that does not have its turn yet. The
+// object is reconciled again when it has.
 func (c *core) awaitsTurn(o *states.Object, d gating.Decision) bool {
 	if d.Action == gating.ActionInstall {
 		return !c.installs.take(o.State.Ref, o.State.Parent)

@@ -92,8 +92,8 @@ func (r *reporter) count(o *states.Object, d gating.Decision) {
 	}
 }
 
-// unknownAfter is why external drift is unknown under the policies of a decision;
-// "" where it is known.
+// unknownAfter returns why external drift is unknown under the policies of a decision;
+// "" if it is known.
 func unknownAfter(o *states.Object, d gating.Decision) gating.UnknownDrift {
 	s := *o.State
 	s.ManagementPolicies = d.Policies

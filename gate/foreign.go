@@ -82,7 +82,7 @@ func (f *foreign) reconcile(ctx context.Context, o *states.Object, s systems.Sys
 	return untilRecorded(recorded, f.reporter.announceRemaining(ctx, &live, d, gating.Foreign{Managed: g, View: view, System: s.Name()}.Shadow())), nil
 }
 
-// actForeign on a decision about an object of an external system, in one write.
+// act on a decision about an object of an external system, in one write.
 func (f *foreign) act(ctx context.Context, o *states.Object, u *unstructured.Unstructured, s systems.System, g gating.Managed,
 	d gating.Decision) error {
 	if d.Action == gating.ActionNone { // a change, or d.Again
@@ -111,9 +111,9 @@ func (f *foreign) act(ctx context.Context, o *states.Object, u *unstructured.Uns
 	return nil
 }
 
-// announce a transition of an external system's gate that was
-// written. now is the state after the write: a kind whose gate is open then
-// although it was closed is not gated from then on.
+// announce a transition of an external system's gate that was written. now is
+// the state after the write. If the gate is open although the write closed it, the
+// kind is not gated any more.
 func (f *foreign) announce(o *states.Object, s systems.System, g gating.Managed, d gating.Decision, now external.State) {
 	f.reporter.record(o, g, d)
 	f.reporter.count(o, d)

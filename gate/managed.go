@@ -109,8 +109,8 @@ func (m *managed) carry(ctx context.Context, o *states.Object, g gating.Managed,
 	return nil
 }
 
-// isOpenAs reports whether a gate is open already as a decision leaves it: what is recorded beside that needs no reconcile of the
-// provider, whose status would be two more events for Crossplane's circuit breaker (KR-04-18).
+// isOpenAs reports whether a gate is open already as a decision leaves it. The provider need not reconcile for what else is recorded:
+// its status would cause two more events for Crossplane's circuit breaker (KR-04-18).
 func isOpenAs(o *states.Object, d gating.Decision) bool {
 	return !mask.Opens(mask.ParseGate(o.Annotations), d.Gate) && slices.Equal(o.ManagementPolicies, d.Policies)
 }

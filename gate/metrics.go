@@ -49,7 +49,7 @@ type externalState struct {
 	unknown gating.UnknownDrift
 }
 
-// stateOf an object of an external system, as a reconcile found it.
+// stateOf returns the state of an object of an external system, as a reconcile found it.
 func stateOf(v external.View) externalState {
 	out := externalState{differs: len(v.Difference) > 0}
 	if !v.Known {
@@ -88,7 +88,7 @@ func (collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// tally of the kinds with one name, which may be of several groups.
+// tally counts the gates of all kinds with the same name, which may be in several groups.
 type tally struct {
 	open, closed, differ int
 	unknown              map[gating.UnknownDrift]int

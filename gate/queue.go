@@ -39,7 +39,7 @@ func (q *queue) Start(_ context.Context, to workqueue.TypedRateLimitingInterface
 	return nil
 }
 
-// add an object, whose UID does not matter.
+// add an object. Its UID does not matter.
 func (q *queue) add(ref parent.Ref) {
 	select {
 	case <-q.started:

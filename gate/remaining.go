@@ -38,7 +38,7 @@ const (
 	maxEventNote       = 1023
 )
 
-// remainingEvent is what is known of the event about a difference that remains.
+// remainingEvent is the last event about a difference that remains.
 type remainingEvent struct {
 	// id of the difference.
 	id string
@@ -142,7 +142,7 @@ func (r *reporter) announceClaims(o *states.Object, holder *parent.State, edits 
 // byRef has a value for each of some objects. It is safe for concurrent use; the zero value is empty.
 type byRef[V any] struct{ values sync.Map }
 
-// of an object; the zero value for none.
+// of returns the value of an object; the zero value for none.
 func (m *byRef[V]) of(ref parent.Ref) V {
 	v, _ := m.values.Load(ref)
 	out, _ := v.(V)

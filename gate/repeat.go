@@ -100,7 +100,7 @@ func (m *managed) repeatOne(ctx context.Context, o *states.Object) error {
 	return nil
 }
 
-// waitingFor returns which controller waits for the deletion of an object, for
+// waitingFor returns the controller that waits for the deletion of an object, for
 // messages; "" for none.
 func (m *managed) waitingFor(ctx context.Context, o *states.Object) (string, error) {
 	if m.cluster.Namespaces.Terminating(o.State.Namespace) {

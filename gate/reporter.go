@@ -60,11 +60,11 @@ func indexChild(o client.Object) []string {
 	return []string{string(d.Spec.Child.UID)}
 }
 
-// recordAgain is when an object is reconciled again whose Drift does not exist yet. It is longer than the time for which a
+// recordAgain is when an object without a recorded Drift is reconciled again. It is longer than the time for which a
 // Reporter only counts what it was given before.
 const recordAgain = 70 * time.Second
 
-// untilRecorded is when to look again: at again, 0 for never, or sooner while a Drift is not recorded.
+// untilRecorded returns when to reconcile again: after again, 0 for never, or sooner while a Drift is not recorded.
 func untilRecorded(recorded bool, again time.Duration) time.Duration {
 	if recorded || again > 0 && again < recordAgain {
 		return again
@@ -110,7 +110,7 @@ func (r *reporter) report(ctx context.Context, o *states.Object, g gating.Manage
 	return recorded, nil
 }
 
-// resolution is why a Drift is resolved, for its status.
+// resolution returns why a Drift is resolved, for its status.
 func resolution(have *v1alpha1.Drift, o *states.Object, d gating.Decision) string {
 	gate := mask.ParseGate(o.Annotations)
 	switch {
@@ -122,7 +122,7 @@ func resolution(have *v1alpha1.Drift, o *states.Object, d gating.Decision) strin
 	return "the difference is another one now"
 }
 
-// approvalOf a Drift that is resolved for a reason: that by which the gate opens, or has opened; nil for none.
+// approvalOf returns the approval by which a Drift is resolved: the one that opens the gate, or has opened it; nil for none.
 func approvalOf(have *v1alpha1.Drift, why string, holders []identity.Holder, d gating.Decision) *v1alpha1.HopApproval {
 	switch {
 	case why != settling.WhyApproved:
@@ -166,7 +166,7 @@ func transitionOf(o *states.Object, was, is v1alpha1.Gate) records.Transition {
 	return records.Transition{Object: o.State, External: o.ExternalName, Was: was, Is: is, At: clock.Now()}
 }
 
-// was is the gate of an object before; the zero one where nothing was known of it.
+// was returns the gate of an object before a change; the zero Gate if the object was not known.
 func was(old *states.Object) v1alpha1.Gate {
 	if old == nil {
 		return v1alpha1.Gate{}

@@ -32,8 +32,8 @@ func (s *scope) managed(ref parent.Ref) bool {
 	return s.cluster.Kinds.Kind(ref.GroupVersionKind).ManagementPolicies
 }
 
-// ours reports whether this process reconciles an object. Holders of approvals are
-// reconciled by all shards, each for its objects below them.
+// ours reports whether this process reconciles an object. All shards reconcile the holders
+// of approvals, each for its own objects below them.
 func (s *scope) ours(ref parent.Ref) bool {
 	return s.shard.Takes(ref) || !s.managed(ref) && systems.For(ref.GroupVersionKind) == nil
 }

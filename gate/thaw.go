@@ -18,8 +18,8 @@ import (
 	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
-// The removal of a freeze from a parent is a change that its controller sees. The end of any other freeze changes nothing
-// that Crossplane watches, and what was refused meanwhile is no Drift (KR-14-37).
+// The controller of a parent sees the removal of a freeze from the parent. The end of any other freeze changes nothing
+// that Crossplane watches, and refusals during a freeze create no Drift (KR-14-37).
 
 // thaws remembers which Namespaces and policies are frozen, and which composites wait to be woken since a freeze ended. It is
 // safe for concurrent use; the zero value is empty.
@@ -38,8 +38,8 @@ func namespaceRef(name string) parent.Ref {
 	return parent.Ref{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: namespaceKind}, Name: name}
 }
 
-// noteFreeze of a Namespace or policy as it is now: how long it lasts, 0 for without end. ended reports that what it froze is
-// to be woken: there was a freeze, and none is in force any more.
+// noteFreeze of a Namespace or policy as it is now. left is how long it lasts, 0 for no end. ended reports that a freeze was in force
+// before and is not any more, so that what it froze is to be woken.
 func (t *thaws) noteFreeze(key string, f *v1alpha1.Freeze, now time.Time) (left time.Duration, ended bool) {
 	if f != nil && !approval.Ended(f.Expiry, now) {
 		t.frozen.Store(key, true)
@@ -109,7 +109,7 @@ func held(o *states.Object) bool {
 	return !o.True("Synced") || ok && k.Status == metav1.ConditionFalse
 }
 
-// ownFreeze of a composite: how long until it ends by itself; 0 for none, and without an end. One that has ended wakes the composite.
+// ownFreeze returns how long until the freeze of a composite expires; 0 for no freeze or no expiry. An expired freeze wakes the composite.
 func (w *waker) ownFreeze(ref parent.Ref) time.Duration {
 	o := w.cluster.States.Cached(ref)
 	if o == nil || o.Annotations[v1alpha1.AnnotationKeyFreeze] == "" {
@@ -127,7 +127,7 @@ func (w *waker) ownFreeze(ref parent.Ref) time.Duration {
 	return 0
 }
 
-// noteFreezes of all Namespaces when this process begins to lead, so that each wakes what it holds when it ends.
+// noteFreezes of all Namespaces when this process begins to lead, so that the end of each wakes what it holds.
 func (w *waker) noteFreezes() {
 	for _, name := range w.cluster.Namespaces.Frozen() {
 		w.queue.add(namespaceRef(name))
@@ -145,7 +145,7 @@ func (w *waker) freezeChanged(old, new *states.Object) {
 	}
 }
 
-// noteFrozenPolicies that are frozen, or were.
+// noteFrozenPolicies queues the policies that are frozen, or were.
 func (w *waker) noteFrozenPolicies() {
 	add := func(name string) {
 		w.queue.add(parent.Ref{GroupVersionKind: v1alpha1.GroupVersion.WithKind(policyKind), Name: name})
@@ -179,7 +179,7 @@ func (w *waker) noteWindows() {
 	}
 }
 
-// ruleWindows of an ApprovalRule: how long until they may change, 0 for never. What waits for them is woken when they have opened.
+// ruleWindows returns how long until the windows of an ApprovalRule may change; 0 for never. It wakes what waits for them once they open.
 func (w *waker) ruleWindows(name string) time.Duration {
 	if w.rules == nil {
 		return 0
@@ -195,8 +195,8 @@ func (w *waker) ruleWindows(name string) time.Duration {
 	return max(state.Until.Sub(now), time.Second)
 }
 
-// noteWindow of a rule as it is now. opened reports that what waits is to be woken: it is open, and was not, or may not have
-// been before this process led.
+// noteWindow of a rule as it is now. opened reports that what waits is to be woken: the window is open, and was closed before, or
+// may have been before this process led.
 func (t *thaws) noteWindow(rule string, s window.State, windowed bool) (opened bool) {
 	key := v1alpha1.KindApprovalRule + "/" + rule
 	if !windowed {

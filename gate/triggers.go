@@ -87,7 +87,7 @@ func decideAgain(s *scope, old, new *states.Object) {
 	}
 }
 
-// decideBelow a parent whose decisions or children have changed.
+// decideBelow a parent if its decisions or children have changed.
 func decideBelow(s *scope, old, new *states.Object) {
 	if old != nil && sameDecisions(old, new) && len(old.Children) == len(new.Children) {
 		return
@@ -103,7 +103,7 @@ func isDecision(key string) bool {
 	return v1alpha1.IsUser(key) || key == v1alpha1.AnnotationKeyClaims
 }
 
-// decisions of users about changes, and claims of such decisions, among an object's annotations; nil for none.
+// decisions returns the annotations of an object by which users decide about changes, and the claims of such decisions; nil for none.
 func decisions(o *states.Object) map[string]string {
 	var out map[string]string
 	for k, v := range o.Annotations {
@@ -117,10 +117,10 @@ func decisions(o *states.Object) map[string]string {
 	return out
 }
 
-// hasDecisions reports whether an object has any of them.
+// hasDecisions reports whether an object has decisions.
 func hasDecisions(o *states.Object) bool { return len(decisions(o)) > 0 }
 
-// sameDecisions reports whether those of two objects are equal.
+// sameDecisions reports whether two objects have equal decisions.
 func sameDecisions(a, b *states.Object) bool { return maps.Equal(decisions(a), decisions(b)) }
 
 // namespaceChanged is called when the mode or the labels of a Namespace change or
@@ -191,7 +191,7 @@ func (c *Controller) watchDrifts(ctx context.Context, mgr manager.Manager) error
 	return err
 }
 
-// driftChanged is called for each Drift that is new to the watch, which was is nil for, and for each change of one.
+// driftChanged is called for each change of a Drift. was is nil for a Drift that is new to the watch.
 func (c *Controller) driftChanged(was, d *v1alpha1.Drift) {
 	c.drifted(d)
 	if was == nil {
@@ -208,15 +208,15 @@ func (c *Controller) driftChanged(was, d *v1alpha1.Drift) {
 	}
 }
 
-// drifted is called for each Drift. That of a composite is repeated by way of its
-// MRs, whose changes are watched anyway.
+// drifted is called for each Drift. The deletion of a composite is repeated through its
+// MRs, which are watched anyway.
 func (c *Controller) drifted(d *v1alpha1.Drift) {
 	if d.Status.Phase == v1alpha1.DriftDetected && (len(indexChild(d)) > 0 || d.Status.RepeatFor != "") {
 		c.enqueueChild(d)
 	}
 }
 
-// undrifted is called for each external Drift that was open and is so no longer; nil where the last state of one that is gone is unknown.
+// undrifted is called for each Drift that is resolved or deleted; nil if the last state of a deleted Drift is unknown.
 func (c *Controller) undrifted(d *v1alpha1.Drift) {
 	if d != nil && d.Status.Phase == v1alpha1.DriftDetected && len(indexChild(d)) > 0 {
 		c.enqueueChild(d)

@@ -10,10 +10,10 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 )
 
-// turns are the order in which unmasked objects are masked, at a limited rate (KR-08-18):
-// the Namespaces take turns, and within one the objects in the order in which they came.
-// No worker waits for a turn, and who pauses and resumes hundreds of managed resources
-// delays those of one's own Namespace alone (KR-13-47). It is safe for concurrent use.
+// turns order the masking of unmasked objects, at a limited rate (KR-08-18): Namespaces
+// take turns, and the objects of a Namespace are masked in the order in which they came.
+// No worker waits for a turn. A user who pauses and resumes hundreds of managed resources
+// delays only those in the same Namespace (KR-13-47). It is safe for concurrent use.
 type turns struct {
 	// wake has an element where something waits.
 	wake chan struct{}
@@ -22,7 +22,7 @@ type turns struct {
 	// waiting objects by tenant, and the tenants in the order of their next turns.
 	waiting map[string][]parent.Ref
 	order   []string
-	// known objects: true for one whose turn it is, false for one that waits.
+	// known objects: true for an object that has its turn, false for one that waits.
 	known map[parent.Ref]bool
 }
 
@@ -30,7 +30,7 @@ func newTurns() *turns {
 	return &turns{wake: make(chan struct{}, 1), waiting: map[string][]parent.Ref{}, known: map[parent.Ref]bool{}}
 }
 
-// take the turn of an object, and report whether it has it. Else it waits from now on.
+// take the turn of an object, and report whether it had one. Otherwise the object waits from now on.
 // The tenant is its Namespace; cluster-scoped objects have that of their parent.
 func (t *turns) take(ref, owner parent.Ref) bool {
 	ref = withoutUID(ref)
@@ -57,7 +57,7 @@ func (t *turns) take(ref, owner parent.Ref) bool {
 	return false
 }
 
-// drop the turn of an object that does not use it.
+// drop the unused turn of an object.
 func (t *turns) drop(ref parent.Ref) {
 	ref = withoutUID(ref)
 	t.mu.Lock()
@@ -67,7 +67,7 @@ func (t *turns) drop(ref parent.Ref) {
 	}
 }
 
-// next object, whose turn it is from now on; false where none waits.
+// next gives the next object its turn, and returns it; false if no object waits.
 func (t *turns) next() (parent.Ref, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -131,7 +131,7 @@ func (w *waker) wakeRefused(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// refusals are the Drifts of refusals that a controller may not retry by itself.
+// refusals returns the Drifts of refusals that a controller may not retry by itself.
 func refusals(ctx context.Context, drifts client.Reader) ([]v1alpha1.Drift, error) {
 	list := &v1alpha1.DriftList{}
 	if err := drifts.List(ctx, list); err != nil {
@@ -140,7 +140,7 @@ func refusals(ctx context.Context, drifts client.Reader) ([]v1alpha1.Drift, erro
 	return slices.DeleteFunc(list.Items, func(d v1alpha1.Drift) bool { return !needsWake(&d) }), nil
 }
 
-// refusedBelow are those of them whose parent is an object.
+// refusedBelow returns the refusals below a parent.
 func refusedBelow(ctx context.Context, drifts client.Reader, o *states.Object) ([]v1alpha1.Drift, error) {
 	all, err := refusals(ctx, drifts)
 	return slices.DeleteFunc(all, func(d v1alpha1.Drift) bool { return withoutUID(identity.Ref(d.Spec.Parent)) != withoutUID(o.State.Ref) }), err
@@ -189,7 +189,7 @@ func (w *waker) reconcile(ctx context.Context, ref parent.Ref) (reconcile.Result
 	return result(ctx, wait, err)
 }
 
-// reconcileOne object. wait is until something about it begins or ends by itself; 0 for never.
+// reconcileOne object. wait is the time until a window or freeze of it begins or ends; 0 for never.
 func reconcileOne(ctx context.Context, w *waker, ref parent.Ref) (wait time.Duration, err error) {
 	switch {
 	case ref.Group == "" && ref.Kind == namespaceKind:
@@ -211,7 +211,7 @@ func reconcileOne(ctx context.Context, w *waker, ref parent.Ref) (wait time.Dura
 	return wait, w.wakeRefused(ctx, "")
 }
 
-// window of an UpgradeAllowance: how long until it begins; 0 where it has none or has begun, and where the UpgradeAllowance is gone.
+// window returns how long until the window of an UpgradeAllowance begins; 0 if it has no window, has begun, or the UpgradeAllowance is gone.
 func (w *waker) window(ctx context.Context, ref parent.Ref) (time.Duration, error) {
 	r, err := w.cluster.States.Resource(ref)
 	if err != nil {

@@ -157,7 +157,7 @@ func (m maskedObject) lines() []string {
 }
 
 // maskOf reads the mask of an object. s is the system of its kind, nil for managed
-// resources. ok is false where there is nothing to restore.
+// resources. ok is false if there is nothing to restore.
 func maskOf(resource schema.GroupVersionResource, s systems.System, o *unstructured.Unstructured) (m maskedObject, ok bool) {
 	if s == nil {
 		return maskOfManaged(resource, o)

@@ -35,8 +35,8 @@ type System interface {
 	Restore(o *unstructured.Unstructured) map[string]any
 }
 
-// For returns the system whose objects have a kind; nil where there is none, as
-// for managed resources, whose gate is the mask on spec.managementPolicies (KR-08-42).
+// For returns the system whose objects have a kind; nil for other kinds, such
+// as managed resources, whose gate is the mask on spec.managementPolicies (KR-08-42).
 func For(gvk schema.GroupVersionKind) System {
 	for _, s := range []System{Flux{}, ArgoCD{}} {
 		if s.Handles(gvk) {
@@ -55,7 +55,7 @@ func remembered(o *unstructured.Unstructured) (json.RawMessage, bool) {
 	return json.RawMessage(value), true
 }
 
-// field of an object's content; nil where there is none.
+// field of an object's content; nil if it has no such field.
 func field(o *unstructured.Unstructured, path ...string) any {
 	v, found, err := unstructured.NestedFieldNoCopy(o.Object, path...)
 	if !found || err != nil {
