@@ -16,8 +16,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/change"
 )
 
-// owned are the patches by which an applier still owns the fields that are put back. The API server takes those away from it that it does
-// not apply any more; without an owner they would stay once their removal is approved (KR-05-62).
+// owned returns the patches by which an applier still owns the fields that are put back. The API server removes its ownership of fields that it
+// does not apply any more; without an owner they would stay once their removal is approved (KR-05-62).
 func owned(req *admission.Request, rest *unstructured.Unstructured) []jsonpatch.Operation {
 	if req.OldObject == nil {
 		return nil
@@ -63,7 +63,7 @@ func differs(a, b any, path fieldpath.Path) bool {
 	return !equality.Semantic.DeepEqual(a, b)
 }
 
-// applier is the index of the entry of a field manager that applies; -1 for none.
+// applier returns the index of the entry in which a field manager applies; -1 for none.
 func applier(entries []metav1.ManagedFieldsEntry, manager string) int {
 	return slices.IndexFunc(entries, func(e metav1.ManagedFieldsEntry) bool {
 		return e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" && e.FieldsV1 != nil

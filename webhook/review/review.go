@@ -61,8 +61,8 @@ func Served(answer Answerer, limits *Inflight, log logr.Logger) http.Handler {
 			return
 		}
 		defer release()
-		// The API server sends a review at once. A client that does not takes the memory of others. The deadline ends
-		// with the body: the server would cancel a request whose connection cannot be read.
+		// The API server sends a review at once. A client that sends slowly takes memory from others. The deadline ends
+		// with the body, since the server cancels a request if its connection cannot be read.
 		connection := http.NewResponseController(w)
 		_ = connection.SetReadDeadline(time.Now().Add(waitFor(r))) // only wrapped writers cannot
 		body, code, err := BodyOf(w, r)
@@ -211,7 +211,7 @@ func userOf(info map[string]any) subject.User {
 	return u
 }
 
-// objectOf a review; nil if it has none.
+// objectOf returns an object of a review; nil if the review has no such object.
 func objectOf(request map[string]any, key string) *unstructured.Unstructured {
 	if content := Child(request, key); content != nil {
 		return &unstructured.Unstructured{Object: content}
@@ -219,19 +219,19 @@ func objectOf(request map[string]any, key string) *unstructured.Unstructured {
 	return nil
 }
 
-// Child object of a field; nil if it is none.
+// Child returns the object in a field; nil if the field has no object.
 func Child(m map[string]any, key string) map[string]any {
 	out, _ := m[key].(map[string]any)
 	return out
 }
 
-// text of a field; "" if it is none.
+// text returns the string in a field; "" if the field has no string.
 func text(m map[string]any, key string) string {
 	out, _ := m[key].(string)
 	return out
 }
 
-// texts of a list; what is no text is left out.
+// texts returns the strings in a list, without its other elements.
 func texts(v any) []string {
 	list, _ := v.([]any)
 	var out []string

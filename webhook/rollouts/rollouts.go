@@ -103,7 +103,7 @@ func (h Handler) edits(r ctrl.Request, uid types.UID, edits map[string]*string) 
 	return h.Claims.SealIn(sealed(r, uid), edits)
 }
 
-// sealed is the Rollout of a review, whose claims are sealed.
+// sealed returns the Rollout of a review, for the seals of its claims.
 func sealed(r ctrl.Request, uid types.UID) approval.Sealed {
 	return approval.Sealed{Kind: schema.GroupKind{Group: r.Kind.Group, Kind: r.Kind.Kind}, Namespace: r.Namespace, Name: r.Name, UID: uid}
 }
