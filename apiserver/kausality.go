@@ -35,7 +35,7 @@ import (
 // PluginName by which the plugin is enabled and configured.
 const PluginName = "Kausality"
 
-// self is the user of its own requests: the server impersonates the webhook, whose user the ValidatingAdmissionPolicies let write.
+// self is the user of its own requests: the server impersonates the webhook, since the ValidatingAdmissionPolicies let that user write.
 var self = manifests.WebhookUser()
 
 // Kausality within one API server. Its methods are safe for concurrent use.
@@ -51,7 +51,7 @@ type Kausality struct {
 	guard         *guard
 	// start one of the clusters; nil before Start.
 	start func(name string) (*running, error)
-	// running clusters by name; the one of a server that is one cluster is "".
+	// running clusters by name; a server that is one cluster has the name "".
 	running map[string]*running
 
 	// authorizer of the server.

@@ -51,7 +51,7 @@ type running struct {
 	failed atomic.Pointer[error]
 }
 
-// of returns what runs in the cluster that a request is in; nil where nothing does, for the reason of the error.
+// of returns what runs in the cluster of a request; nil if nothing does, with the reason as the error.
 func (k *Kausality) of(ctx context.Context) (*running, error) {
 	name := ""
 	if k.Clusters != nil {
@@ -77,7 +77,7 @@ func (k *Kausality) of(ctx context.Context) (*running, error) {
 	return r, nil
 }
 
-// ready returns the decider; nil where nothing can be decided yet, for the reason of the error.
+// ready returns the decider; nil if it cannot decide yet, with the reason as the error.
 func (r *running) ready() (*decider.Decider, error) {
 	if d := r.decider.Load(); d != nil {
 		return d, nil
@@ -88,7 +88,7 @@ func (r *running) ready() (*decider.Decider, error) {
 	return nil, errNotRead
 }
 
-// deciderOf the cluster that a request is in; nil where nothing can be decided yet, for the reason of the error.
+// deciderOf returns the decider of the cluster of a request; nil if it cannot decide yet, with the reason as the error.
 func (k *Kausality) deciderOf(ctx context.Context) (*decider.Decider, error) {
 	r, err := k.of(ctx)
 	if err != nil {

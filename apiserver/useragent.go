@@ -13,7 +13,7 @@ const maxUserAgent = 128
 
 type userAgentKey struct{}
 
-// WithUserAgent returns a handler whose requests have their User-Agent in the context: it is the last resort to distinguish one build of a controller
+// WithUserAgent returns a handler that puts the User-Agent of each request into its context: it is the last resort to distinguish one build of a controller
 // from another, where the controller runs outside of Pods. It is a claim.
 func WithUserAgent(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
