@@ -56,7 +56,7 @@ func mayApprove(a facts.ApproverRBAC) string {
 	return rightTo(a, on, requested)
 }
 
-// requested is the object of the request, to the authorizer. One that is cluster-scoped has no namespace, and one whose name is generated no name.
+// requested is the object of the request, for the authorizer. A cluster-scoped object has no namespace, and an object with a generated name no name.
 const requested = `.namespace(has(request.namespace) ? request.namespace : "").name(has(request.name) ? request.name : "")`
 
 // rightTo approve on an object of a resource, as an expression.

@@ -15,7 +15,7 @@ const (
 	SecretClaimsKey = "kausality-claims-key"
 )
 
-// addedTo is a role whose rules the role of a component has, too.
+// addedTo returns a role that is aggregated to the role of a component.
 func addedTo(component, name string, rules []rbacv1.PolicyRule) *rbacv1.ClusterRole {
 	r := clusterRole(name, rules)
 	r.Labels[labelOf(component)] = "true"

@@ -45,7 +45,7 @@ const parentAdded = `(has(object.metadata.ownerReferences) &&
 // membershipChanges is true where a label does by which a child names its instance of a graph of kro (KR-18-04).
 var membershipChanges = labelsChange(parent.MembershipLabels())
 
-// keptMetadata is true where the parent or an annotation of ours changes.
+// keptMetadata is true where the parent or an annotation of Kausality changes.
 var keptMetadata = parentChanges + ` || ` + parentAdded + ` || ` + membershipChanges + ` ||
 ` + annotationsChange + ` && (
   (has(object.metadata.annotations) && (size(object.metadata.annotations) > 200 ||
@@ -76,8 +76,8 @@ func valueChanges(key string) string {
 const finalizerRemoved = `(has(oldObject.metadata.finalizers) && "` + parent.ProviderFinalizer + `" in oldObject.metadata.finalizers &&
   !(has(object.metadata.finalizers) && "` + parent.ProviderFinalizer + `" in object.metadata.finalizers))`
 
-// worthAsking is true unless an UPDATE leaves the desired state, the parent and all our
-// annotations as they are. A field or an annotation of ours that is dropped is a
+// worthAsking is true unless an UPDATE leaves the desired state, the parent and all annotations
+// of Kausality as they are. A dropped field or a dropped annotation of Kausality is a
 // difference. Where there are very many annotations, of which any changed, they are
 // not gone over: that takes the API server a time that grows with their square.
 //
@@ -107,8 +107,8 @@ const relevantStatus = `!(has(request.dryRun) && request.dryRun) &&
   (has(object.status.observedGeneration) ||
     (has(object.status.conditions) && object.status.conditions.exists(c, has(c.observedGeneration)))))`
 
-// notOwnWrite is true but for an update by one of our components as such. It is no
-// condition of its own: all of them are evaluated, also where the first is false.
+// notOwnWrite is true except for an update that a component of Kausality makes as such. It is not a
+// condition of its own, since all conditions are evaluated, also if the first is false.
 func notOwnWrite(users []string) string {
 	return `!(request.userInfo.username in ` + list(users) + ` && request.operation == "UPDATE" &&
 has(request.options) && has(request.options.fieldManager) && request.options.fieldManager.startsWith("kausality-"))`

@@ -24,7 +24,7 @@ func allows(object string) string {
 ` + object + `.metadata.annotations["kausality.io/allow-deletion"] == "true"`
 }
 
-// customResources are CRDs.
+// customResources is the group of CRDs.
 var customResources = []group{{name: "apiextensions.k8s.io", resources: []string{"customresourcedefinitions"}}}
 
 // Masked are the CRDs whose objects are masked.
@@ -82,7 +82,7 @@ func providerPolicy(m Masked) *admissionregistrationv1.ValidatingAdmissionPolicy
 
 var notDeleting = admissionregistrationv1.MatchCondition{Name: "not-deleting", Expression: `!has(oldObject.metadata.deletionTimestamp)`}
 
-// variables with a value each, in JSON, which is CEL; one with the empty value where there is none.
+// variables returns a variable for each value, in JSON, which is valid CEL; one with the empty value for no values.
 func variables[T any](values []T, empty T) []admissionregistrationv1.Variable {
 	if len(values) == 0 {
 		values = []T{empty}

@@ -17,7 +17,7 @@ var cascadingDeleters = []string{
 	"system:kube-controller-manager",
 }
 
-// driftPolicy keeps what Drifts show to Kausality: users write none of it, and need the right to approve to create or delete one (KR-13-67). It
+// driftPolicy lets only Kausality write what Drifts show. Users need the right to approve to create or delete a Drift (KR-13-67). The policy
 // needs no webhook.
 func driftPolicy(components []string) *admissionregistrationv1.ValidatingAdmissionPolicy {
 	drifts := []group{{name: v1alpha1.Group, resources: []string{v1alpha1.ResourceDrifts}}}

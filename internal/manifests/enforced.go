@@ -80,7 +80,7 @@ func withEnforced(entries []entry, enforced []string) (out []entry, left []strin
 	return out, left
 }
 
-// among Namespaces, those that an entry may be about. Which ones its selector matches, the API server knows.
+// among returns those of some Namespaces that an entry may be about. The API server evaluates the selector of the entry.
 func (e entry) among(namespaces []string) []string {
 	var out []string
 	for _, n := range namespaces {
@@ -91,7 +91,7 @@ func (e entry) among(namespaces []string) []string {
 	return out
 }
 
-// unique name like the wanted one; it is taken then.
+// unique returns a name like the wanted one that is not taken, and takes it.
 func unique(taken map[string]bool, want string) string {
 	name := want
 	for n := 2; taken[name]; n++ {

@@ -109,8 +109,8 @@ func entriesOf(scopes []settings.Scope, byDefault v1alpha1.Mode) []entry {
 	return out
 }
 
-// lenient are the Namespaces in which a Scope that goes before the entry only logs; only
-// of an entry that refuses.
+// lenient returns the Namespaces in which a Scope before the entry only logs; nil for an
+// entry that does not refuse.
 func lenient(e entry, byDefault v1alpha1.Mode) []string {
 	var out []string
 	for _, s := range e.before {
@@ -195,7 +195,7 @@ func (e entry) mine() string {
 	return out.String() + "false"
 }
 
-// same reports whether two Scopes are one: they are values and have no names.
+// same reports whether two Scopes are the same one: they are values without names.
 func same(a, b settings.Scope) bool {
 	return a.Policy == b.Policy && a.Mode == b.Mode && slices.Equal(a.APIGroups, b.APIGroups) && slices.Equal(a.Resources, b.Resources) &&
 		slices.Equal(a.Namespaces, b.Namespaces) && (a.Namespaces == nil) == (b.Namespaces == nil)

@@ -43,8 +43,7 @@ type Guarded struct {
 }
 
 // Guard returns the objects for the Scopes of policies, the most specific first;
-// nil where there are none. Of the Options those of what is watched are not
-// read. The same input gives the same output.
+// nil for no Scopes. It does not read the Options about what is watched. The same input gives the same output.
 //
 // retained are resources, as in --resources, that are no longer guarded and must
 // not be unwatched yet: the gate keeps its access to them, and what is masked of

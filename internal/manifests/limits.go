@@ -124,8 +124,8 @@ object.spec.resources.all(r, r.apiGroups.all(g, g.endsWith(".crossplane.io")) &&
 	}
 }
 
-// derivedValidations keep the policies that others wrote, and let no derived one permit what a graph cannot: the garbage collector removes
-// one of a graph that does not exist.
+// derivedValidations protect the policies of other writers, and forbid derived policies that permit more than a graph can. The garbage collector
+// removes the policies of a graph that does not exist.
 func derivedValidations() []admissionregistrationv1.Validation {
 	const from = `'` + v1alpha1.AnnotationKeyDerivedFrom + `'`
 	return []admissionregistrationv1.Validation{

@@ -103,7 +103,7 @@ func protectionPolicy(in *input) *admissionregistrationv1.ValidatingAdmissionPol
 		explain(checkValid("variables.copies && !variables.status", "annotations that only Kausality writes must stay as they are"),
 			`"Kausality alone writes " + variables.touched.join(", ") + ": leave them as they are stored. `+
 				`Its webhook puts them back by itself and does not answer now; write again without them, or when it does"`))
-	out.Spec.FailurePolicy = new(admissionregistrationv1.Ignore) // an expression of ours that fails must refuse no request
+	out.Spec.FailurePolicy = new(admissionregistrationv1.Ignore) // an expression that fails must not refuse a request
 	return out
 }
 
@@ -111,7 +111,7 @@ func protectionPolicy(in *input) *admissionregistrationv1.ValidatingAdmissionPol
 // something more specific only logs is left out of what refuses: a binding knows
 // Namespaces and no conditions.
 //
-// name is one of bindingNames, or that of the policy for the only entry of a fixed
+// name is from bindingNames, or the name of the policy for the only entry of a fixed
 // configuration.
 func protectionBinding(name string, e entry) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
 	actions := []admissionregistrationv1.ValidationAction{admissionregistrationv1.Warn, admissionregistrationv1.Audit}
@@ -134,7 +134,7 @@ func protectionBinding(name string, e entry) *admissionregistrationv1.Validating
 const (
 	// maxBindings is how many entries are protected while the webhook is down.
 	maxBindings = 100
-	// annotationEntry of a binding is the webhook whose entry it is of.
+	// annotationEntry of a binding names the webhook of its entry.
 	annotationEntry = v1alpha1.AnnotationPrefix + "entry"
 )
 
@@ -201,7 +201,7 @@ object.metadata.annotations["kausality.io/freeze"] == "false" ||
 	return out
 }
 
-// policy that refuses what it matches where a condition is true, unless all validations are, too.
+// policy returns a policy that refuses what it matches if the condition is true and a validation is false.
 func policy(name string, match *admissionregistrationv1.MatchResources, when admissionregistrationv1.MatchCondition,
 	variables []admissionregistrationv1.Variable, validations ...admissionregistrationv1.Validation) *admissionregistrationv1.ValidatingAdmissionPolicy {
 	return &admissionregistrationv1.ValidatingAdmissionPolicy{
@@ -213,23 +213,23 @@ func policy(name string, match *admissionregistrationv1.MatchResources, when adm
 	}
 }
 
-// check that forbids what an expression is false for.
+// check forbids a request if the expression is false.
 func check(expression, message string) admissionregistrationv1.Validation {
 	return admissionregistrationv1.Validation{Expression: expression, Message: message, Reason: new(metav1.StatusReasonForbidden)}
 }
 
-// checkValid is a check of what is invalid where the expression is false.
+// checkValid refuses an object as invalid if the expression is false.
 func checkValid(expression, message string) admissionregistrationv1.Validation {
 	return admissionregistrationv1.Validation{Expression: expression, Message: message, Reason: new(metav1.StatusReasonInvalid)}
 }
 
-// explain a check by an expression for its message.
+// explain a check by an expression that returns its message.
 func explain(v admissionregistrationv1.Validation, message string) admissionregistrationv1.Validation {
 	v.MessageExpression = message
 	return v
 }
 
-// everywhere is the binding of a policy that refuses wherever it matches.
+// everywhere returns the binding of a policy that refuses all that it matches.
 func everywhere(policy string) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
 	return binding(policy, policy, nil, admissionregistrationv1.Deny)
 }

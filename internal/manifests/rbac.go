@@ -87,7 +87,7 @@ func webhookRules() []rbacv1.PolicyRule {
 		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceRollouts + "/status", v1alpha1.ResourceClusterRollouts + "/status",
 			v1alpha1.ResourceRolloutBatches + "/status"}, "update"),
 		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceRolloutBatches}, "list", "create", "delete"),
-		rbacRule("", []string{"pods"}, "get"), // whose images are the build of a controller
+		rbacRule("", []string{"pods"}, "get"), // their images identify the build of a controller
 		rbacRule("apiextensions.crossplane.io", []string{"compositions", "compositionrevisions"}, "get"), // and who made them
 		rbacRule("pkg.crossplane.io", []string{"functions"}, "get"),
 		rbacRule("pkg.crossplane.io", []string{"functionrevisions"}, "list"),

@@ -101,7 +101,7 @@ var deniedCore = map[string]string{
 	"componentstatuses": "they are read-only",
 }
 
-// denied returns why a resource must not be watched; "" where it may.
+// denied returns why a resource must not be watched; "" if it may be.
 func denied(resource, name string) string {
 	switch {
 	case strings.Contains(name, all):

@@ -16,8 +16,8 @@ var bypassResources = []string{
 	v1alpha1.ResourceAllowancePolicies, v1alpha1.ResourceKausalities,
 }
 
-// rulePolicy requires the right to approve of users who write policies, where there is an ApprovalRule: of a Namespace, where one may be
-// about it (KR-14-60). A pattern counts as matching every Namespace. It needs no webhook.
+// rulePolicy requires the right to approve of users who write policies, if there is an ApprovalRule; for policies of a Namespace, if a rule may be
+// about the Namespace (KR-14-60). A pattern counts as matching every Namespace. The policy needs no webhook.
 func rulePolicy(components []string) *admissionregistrationv1.ValidatingAdmissionPolicy {
 	bypasses := []group{{name: v1alpha1.Group, resources: bypassResources}}
 	out := policy(ruleProtection,

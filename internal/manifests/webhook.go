@@ -84,7 +84,8 @@ func statusWebhook(in *input) admissionregistrationv1.MutatingWebhook {
 // metadataWebhook restores what a write of a status changes of the metadata, for all
 // entries. Kubelets write the statuses of Pods all the time, and nothing of that.
 func metadataWebhook(in *input) admissionregistrationv1.MutatingWebhook {
-	w := webhook(v1alpha1.WebhookMetadata, in.client(pathStatus), admissionregistrationv1.Ignore, statusTimeout, admissionregistrationv1.IfNeededReinvocationPolicy)
+	w := webhook(v1alpha1.WebhookMetadata, in.client(pathStatus), admissionregistrationv1.Ignore, statusTimeout,
+		admissionregistrationv1.IfNeededReinvocationPolicy)
 	w.MatchConditions = append(metadataConditions(in), entry{groups: in.groups}.uncritical()...)
 	for _, g := range in.groups {
 		w.Rules = append(w.Rules, entry{}.rule(g, "status", admissionregistrationv1.Update))
@@ -123,7 +124,7 @@ func (e entry) rule(g group, subresource string, operations ...admissionregistra
 const configurationRollouts = "kausality-rollouts"
 
 // rolloutConfiguration has the votes for Rollouts recorded, and their statuses and batches written by Kausality alone
-// (KR-14-57). While the webhook is down they cannot be written: a vote that is not recorded is none.
+// (KR-14-57). While the webhook is down they cannot be written, since a vote counts only if it is recorded.
 func rolloutConfiguration(in *input) *admissionregistrationv1.MutatingWebhookConfiguration {
 	w := webhook("rollouts.kausality.io", in.client(pathRollouts), admissionregistrationv1.Fail, policyTimeout, admissionregistrationv1.NeverReinvocationPolicy)
 	rollouts := group{name: v1alpha1.Group, resources: []string{v1alpha1.ResourceRollouts, v1alpha1.ResourceClusterRollouts}}
