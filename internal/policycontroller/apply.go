@@ -89,7 +89,7 @@ func (c *Controller) owners(ctx context.Context) ([]metav1.OwnerReference, error
 
 const bindingKind = "ValidatingAdmissionPolicyBinding"
 
-// prune what was made here and is wanted no more.
+// prune what was made here and is not wanted any more.
 func (c *Controller) prune(ctx context.Context, wanted []client.Object) error {
 	keep := map[string]bool{}
 	for _, o := range wanted {

@@ -192,13 +192,13 @@ func (c *Controller) isCRD(ctx context.Context, gr schema.GroupResource) bool {
 	return manifests.Custom(gr.Group) && c.Cached.Get(ctx, client.ObjectKey{Name: gr.String()}, partial(crdKind)) == nil
 }
 
-// recountAfter is how long it is not listed again whether objects of a kind are masked.
+// recountAfter returns for how long objects of a kind are not listed again.
 func (c *Controller) recountAfter() time.Duration {
 	return max(recountEvery, time.Duration(len(c.maskedKinds))*listEvery)
 }
 
-// isMasked reports whether objects of a kind are masked; they are not counted again after a short time. A kind that
-// cannot be listed is as it was, and masked where that is unknown.
+// isMasked reports whether objects of a kind are masked; they are not counted again within a short time. A kind that
+// cannot be listed counts as before, and as masked if it was not listed yet.
 func (c *Controller) isMasked(ctx context.Context, r schema.GroupVersionResource) bool {
 	gr := r.GroupResource()
 	last, known := c.maskedKinds[gr]

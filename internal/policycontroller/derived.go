@@ -197,8 +197,8 @@ func (d *deriver) policiesOf(ctx context.Context, graph string) (map[string]*v1a
 	return out, nil
 }
 
-// derivedFrom returns the graph that a policy was derived from here; "" for another policy. One edit does not make it another one: its
-// owner names the graph, or its annotation with our label.
+// derivedFrom returns the graph that a policy was derived from here; "" for another policy. A single edit does not hide the graph: its owner
+// reference names it, and so do its annotation and label together.
 func derivedFrom(p *v1alpha1.AllowancePolicy) string {
 	for _, o := range p.OwnerReferences {
 		if o.Kind == authorship.GraphKind.Kind && strings.HasPrefix(o.APIVersion, authorship.GraphKind.Group+"/") {
@@ -238,7 +238,7 @@ func (d *deriver) keep(ctx context.Context, graph *krov1alpha1.ResourceGraphDefi
 		p, err := d.write(ctx, owned(&derived.Policies[i], graph), have)
 		if foreign := (*foreignError)(nil); errors.As(err, &foreign) {
 			d.note(ctx, graph.Name, err.Error())
-			return reconcile.Result{}, nil // an event of that policy is none of ours
+			return reconcile.Result{}, nil // an event of that policy does not concern the graph
 		}
 		if err != nil {
 			return reconcile.Result{}, err
@@ -253,7 +253,7 @@ func (d *deriver) keep(ctx context.Context, graph *krov1alpha1.ResourceGraphDefi
 	return reconcile.Result{}, d.condition(ctx, kept, explained(graph, derived.Unknown))
 }
 
-// explained is the condition of policies whose rules are those of a graph.
+// explained returns the condition of policies with the rules of a graph.
 func explained(graph *krov1alpha1.ResourceGraphDefinition, unknown []string) metav1.Condition {
 	c := metav1.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonDerived,
 		Message: fmt.Sprintf("from generation %d of ResourceGraphDefinition %s", graph.Generation, graph.Name)}

@@ -27,7 +27,7 @@ func owned(p *v1alpha1.AllowancePolicy, graph *krov1alpha1.ResourceGraphDefiniti
 	return out
 }
 
-// is reports whether a policy is as it is wanted. Labels and annotations of others are theirs.
+// is reports whether a policy is as it is wanted. Labels and annotations of other writers are ignored.
 func is(have, want *v1alpha1.AllowancePolicy) bool {
 	return equality.Semantic.DeepEqual(have.Spec, want.Spec) && equality.Semantic.DeepEqual(have.OwnerReferences, want.OwnerReferences) &&
 		includes(have.Labels, want.Labels) && includes(have.Annotations, want.Annotations)
@@ -111,7 +111,7 @@ func merged(have, more map[string]string) map[string]string {
 	return out
 }
 
-// remove policies that are wanted no more.
+// remove policies that are not wanted any more.
 func (d *deriver) remove(ctx context.Context, surplus map[string]*v1alpha1.AllowancePolicy) error {
 	for name, p := range surplus {
 		if p.DeletionTimestamp != nil {

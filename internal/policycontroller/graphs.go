@@ -17,7 +17,7 @@ import (
 	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
 )
 
-// knownKro is the release of kro whose children have a parent (KR-18-01).
+// knownKro is the release of kro in which children have a parent (KR-18-01).
 const knownKro = "v0.9."
 
 // graphResource is the resource of graphs.
@@ -85,8 +85,8 @@ func graphsOf(policy string, set settings.Set, kinds []graphKind) (metav1.Condit
 	return out, found
 }
 
-// notDerived is the condition of a policy that covers graphs about those from which no policies could be derived, by name with the reason;
-// false where there is none (KR-18-11).
+// notDerived returns the condition of a policy about the graphs from which no policies could be derived, given by name with the reason;
+// false if the policy covers no graphs, or there are no such graphs (KR-18-11).
 func notDerived(policy string, set settings.Set, failed map[string]string) (metav1.Condition, bool) {
 	return metav1.Condition{Type: v1alpha1.KausalityGraphs, Status: metav1.ConditionFalse, Reason: v1alpha1.KausalityReasonNotDerived,
 		Message: "no AllowancePolicies are derived from " + describeFailed(failed)}, len(failed) > 0 && covers(set, policy, graphResource)
@@ -104,7 +104,7 @@ func describeFailed(failed map[string]string) string {
 // maxNamed bounds what a message names.
 const maxNamed = 5
 
-// named are the first of a list, most of them at most, and how many there are beside them.
+// named lists at most that many elements, and the number of the others.
 func named(list []string, most int) string {
 	if n := len(list) - most; n > 0 {
 		return strings.Join(list[:most], ", ") + fmt.Sprintf(" and %d more", n)

@@ -23,7 +23,7 @@ type pass struct {
 	faults map[string]error
 	// certificates, as far as they may be renewed before the bundle is in the configuration.
 	certificates renewal
-	// live webhook configuration; nil where there is none.
+	// live webhook configuration; nil if it does not exist.
 	live *admissionregistrationv1.MutatingWebhookConfiguration
 	// scopes that the configuration is to have.
 	scopes []settings.Scope

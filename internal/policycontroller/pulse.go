@@ -46,7 +46,7 @@ func answering(status metav1.ConditionStatus, reason, message string) metav1.Con
 // unanswered is what is known before the first read.
 var unanswered = answering(metav1.ConditionUnknown, v1alpha1.KausalityReasonNoLease, "the heartbeat of the webhook was not read yet")
 
-// newPulse of the webhook whose heartbeat is in a namespace.
+// newPulse of the webhook that writes its heartbeat in a namespace.
 func newPulse(c client.Reader, namespace string, changed chan<- event.GenericEvent) *pulse {
 	return &pulse{client: c, namespace: namespace, changed: changed, now: clock.Now}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/kausality-io/function-kausality/internal/manifests"
 )
 
-// live webhook configuration; nil where there is none.
+// live returns the webhook configuration as it is stored; nil if it does not exist.
 func (c *Controller) live(ctx context.Context) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
 	out := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	err := c.Direct.Get(ctx, client.ObjectKey{Name: scope.ConfigurationName}, out)
@@ -116,7 +116,7 @@ func resourcesOf(groups, names []string) (out []schema.GroupResource) {
 	return out
 }
 
-// dropped of the guarded resources, each once, is what no Scope names.
+// dropped returns the guarded resources that no Scope names, each once.
 func dropped(guarded []schema.GroupResource, scopes []settings.Scope) []schema.GroupResource {
 	var out []schema.GroupResource
 	for _, gr := range guarded {
@@ -149,7 +149,7 @@ func (c *Controller) masked(ctx context.Context, r schema.GroupResource, scopes 
 	return false, nil
 }
 
-// left of a resource, or of all of its group, is what no Scope covers.
+// left returns the offered resources, of a resource or of all of its group, that no Scope covers.
 func left(offered []offer, r schema.GroupResource, scopes []settings.Scope) []offer {
 	return slices.DeleteFunc(slices.Clone(offered), func(o offer) bool {
 		return o.Group != r.Group || r.Resource != settings.All && o.Resource != r.Resource || anyCovers(scopes, o.GroupResource())
@@ -180,8 +180,8 @@ func (c *Controller) anyMasked(ctx context.Context, r schema.GroupVersionResourc
 	}
 }
 
-// held objects are those that the gate must restore: managed resources under a
-// mask, and objects of external systems.
+// held reports whether the gate must restore an object: a managed resource under a
+// mask, or an object of an external system.
 func held(o *metav1.PartialObjectMetadata) bool {
 	return cluster.Masked(o.Annotations) && o.DeletionTimestamp == nil
 }

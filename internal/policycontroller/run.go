@@ -87,8 +87,8 @@ func Run(ctx context.Context, o Options) error {
 var addToScheme = []func(*runtime.Scheme) error{v1alpha1.AddToScheme, krov1alpha1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme,
 	admissionregistrationv1.AddToScheme, coordinationv1.AddToScheme}
 
-// manager whose cache has the policies, and of the kinds that are written here
-// those objects that have our label.
+// manager returns a manager. Its cache has the policies and, of the kinds that are written
+// here, the objects with the label of Kausality.
 func (o Options) manager() (manager.Manager, error) {
 	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{labelName: nameKausality})}
 	byObject := map[client.Object]cache.ByObject{partial(namespaceKind): {Transform: modeOnly}, &v1alpha1.AllowancePolicy{}: ours}
@@ -126,7 +126,7 @@ func partial(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	return o
 }
 
-// everything is one request, whatever the object is: all that is written depends on all policies.
+// everything requests the same reconcile for each object, since all that is written depends on all policies.
 var everything = handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{{}} })
 
 // setup one queue with one key: everything here depends on all policies.

@@ -22,7 +22,7 @@ import (
 const keyAuthorities = "authorities.pem"
 
 // Intervals of reading certificates that another controller makes: foreignSoon
-// while there are none yet.
+// until the first certificate exists.
 const (
 	foreignEvery = 10 * time.Second
 	foreignSoon  = time.Second
@@ -37,8 +37,8 @@ type renewal struct {
 	finish func(context.Context) error
 }
 
-// createClaimsKey creates the key that seals claims where there is none. Its loss is that of all votes and approvals that wait (KR-13-69), so that
-// it is never replaced.
+// createClaimsKey creates the key that seals claims if it does not exist. The key is never replaced: all votes and pending approvals would be lost
+// with it (KR-13-69).
 func createClaimsKey(ctx context.Context, c *Controller) error {
 	s, err := c.secret(ctx, manifests.SecretClaimsKey)
 	if err != nil || s.ResourceVersion != "" {
