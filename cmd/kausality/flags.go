@@ -164,7 +164,8 @@ func (f *processFlags) run(ctx context.Context, component string, start func(con
 	return start(ctx)
 }
 
-// closesTo are the verbs that a closed gate keeps in addition to Observe; nil for none.
+// closesTo returns the verbs that a closed gate keeps in addition to Observe; nil for none. Webhook and gate need the
+// same value, as of the other flags of gates, since both of them write masks.
 func (f *processFlags) closesTo() []v1alpha1.Verb {
 	if f.closeTo == closedLateInitialize {
 		return []v1alpha1.Verb{v1alpha1.VerbLateInitialize}
@@ -172,7 +173,8 @@ func (f *processFlags) closesTo() []v1alpha1.Verb {
 	return nil
 }
 
-// ignored external differences do not count; an invalid value is a usage error.
+// ignored returns the rules of --ignore-external: differences that match one of them are no external drift. An invalid
+// rule is a usage error.
 func (f *processFlags) ignored() (external.Rules, error) {
 	out := make(external.Rules, 0, len(f.ignore))
 	for _, text := range f.ignore {
@@ -243,8 +245,8 @@ func (f *processFlags) connect(ctx context.Context) (*rest.Config, error) {
 	return config, nil
 }
 
-// unreachable distinguishes an API server that refuses access from one that does
-// not answer.
+// unreachable explains why an API server cannot be used: it refuses access, does not
+// accept the credentials, or does not answer.
 func unreachable(host string, err error) error {
 	switch {
 	case kerrors.IsForbidden(err):

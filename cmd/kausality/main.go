@@ -69,7 +69,7 @@ func root() *cobra.Command {
 	return cmd
 }
 
-// group of commands, which does nothing by itself.
+// group returns a command with subcommands, which does nothing by itself.
 func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		return usageError{fmt.Errorf("name a command; see %s --help", cmd.CommandPath())}
@@ -77,7 +77,7 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return addSilent(cmd, commands...)
 }
 
-// addSilent adds commands whose errors main alone prints.
+// addSilent adds commands that print neither errors nor their usage: main prints an error, once.
 func addSilent(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	for _, c := range commands {
 		c.SilenceErrors, c.SilenceUsage = true, true
