@@ -11,8 +11,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// completeAuthors of the causes of an open Drift that were not known when it was recorded (KR-07-15). written is whether there were any: the cache
-// does not show that yet.
+// completeAuthors adds to the causes of an open Drift the authors that were not known when it was recorded (KR-07-15). written reports that it
+// added any, which the cache does not show yet.
 func (r *Resolver) completeAuthors(ctx context.Context, d *v1alpha1.Drift) (written bool, err error) {
 	if r.Function == nil || d.Status.Phase != v1alpha1.DriftDetected {
 		return false, nil
@@ -32,7 +32,7 @@ func (r *Resolver) completeAuthors(ctx context.Context, d *v1alpha1.Drift) (writ
 	return true, r.Reporter.Attribute(ctx, d, causes)
 }
 
-// Attribute a Drift to causes whose authors are known by now.
+// Attribute a Drift to its causes once their authors are known.
 func (r *Reporter) Attribute(ctx context.Context, d *v1alpha1.Drift, causes []v1alpha1.HopCause) error {
 	before := d.DeepCopy()
 	d = d.DeepCopy()

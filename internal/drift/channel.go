@@ -40,7 +40,7 @@ func (c *Channel) Succeeded() {
 	c.t.delivered = c.t.now()
 }
 
-// Failed notes that it has not, and that nothing is sent to it for a time at least; it returns when there is another attempt.
+// Failed notes that the channel has not accepted something, and that nothing is sent to it for at least a time. It returns when the next attempt is.
 func (c *Channel) Failed(err error, wait time.Duration) time.Time {
 	deliveries.WithLabelValues(c.t.Name, "failed").Inc()
 	pause := max(wait, min(firstSend<<min(c.t.failures, 10), lastChannel))

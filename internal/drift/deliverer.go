@@ -145,7 +145,7 @@ func (t *receiver) due(list *v1alpha1.DriftList) (out []*v1alpha1.Drift) {
 	return out
 }
 
-// oldest occurrence of Drifts that are due; nil for none.
+// oldest returns when the oldest occurrence of the due Drifts began; nil for none.
 func oldest(due []*v1alpha1.Drift) (since *metav1.Time) {
 	for _, o := range due {
 		if since == nil || o.Status.Since.Before(since) {
@@ -178,8 +178,8 @@ func (t *receiver) forget(due []*v1alpha1.Drift) {
 	maps.DeleteFunc(t.accepted, func(uid types.UID, _ string) bool { return !known[uid] })
 }
 
-// deliver what a Drift owes the receiver, by what is stored now. An error is one of the API server; those of the
-// receiver are in the Drift.
+// deliver what a Drift owes the receiver, as it is stored now. It returns errors of the API server; errors of the
+// receiver are recorded in the Drift.
 func (t *receiver) deliver(ctx context.Context, cached *v1alpha1.Drift) error {
 	if r := t.attempts[cached.UID]; t.now().Before(r.next) {
 		return nil
@@ -286,7 +286,7 @@ func (t *receiver) write(ctx context.Context, d *v1alpha1.Drift, edit func(*v1al
 	return nil
 }
 
-// dropped reports whether an entry is of a receiver that is configured no more. A channel is configured elsewhere, and keeps the entries of others.
+// dropped reports whether the receiver of an entry is not configured any more. A channel is configured elsewhere, and keeps the entries of others.
 func (t *receiver) dropped(e v1alpha1.DriftDelivery) bool {
 	return !isChannel(e.Receiver) && !isChannel(t.Name) && !slices.Contains(Names(t.senders), e.Receiver)
 }

@@ -157,9 +157,9 @@ func (r *Resolver) recordOf(ctx context.Context, p *parent.State, open map[types
 	return nil
 }
 
-// records on the composed resources of a composite that are guarded: those that are watched,
-// and with live all of them. complete is whether none was left out, and none may lack a
-// creation.
+// records returns the records on the guarded composed resources of a composite: on the watched
+// ones, and with live on all of them. complete reports that no resource was left out, and
+// that no record may lack a creation.
 func (r *Resolver) records(ctx context.Context, p *parent.State, live bool) (out []settling.Record, complete bool, err error) {
 	complete = len(p.Children) > 0 // else nothing could have a record
 	for _, ref := range p.Children {
@@ -183,9 +183,9 @@ func (r *Resolver) records(ctx context.Context, p *parent.State, live bool) (out
 	return out, complete, nil
 }
 
-// reportHeld is the report about a record; nil where it is about no drift, as while the
-// composite is frozen, or about an object that is not guarded, on which no decision of ours
-// depends. The command that approves it is not the one in the record.
+// reportHeld returns the report about a record; nil if the record is about no drift, as while the
+// composite is frozen, or about an object that is not guarded, since no decision
+// depends on that. The command that approves it is not the one in the record.
 func (r *Resolver) reportHeld(ctx context.Context, p *parent.State, h settling.Record) *admission.Report {
 	gvk := schema.FromAPIVersionAndKind(h.Child.APIVersion, h.Child.Kind)
 	if !change.IsID(h.ID) || r.Unguarded(gvk) {
@@ -224,7 +224,7 @@ func (r *Resolver) reportHeld(ctx context.Context, p *parent.State, h settling.R
 	}
 }
 
-// authored is a cause with its author, where it is known.
+// authored returns a cause with its author, if the author is known.
 func (r *Resolver) authored(ctx context.Context, c v1alpha1.HopCause) v1alpha1.HopCause {
 	if r.Function.Author == nil {
 		return c

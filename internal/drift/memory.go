@@ -98,8 +98,8 @@ func NewMemory() *Memory {
 		known: map[string]known{}}
 }
 
-// Held of the child of a request, for its operation; nil for none. Of several values of one path, it is the last that was
-// refused.
+// Held returns what is held of the child of a request, for its operation; nil for nothing. Of several values of one path it has the last
+// one that was refused.
 func (m *Memory) Held(req *admission.Request) *admission.Held {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -124,7 +124,7 @@ func (m *Memory) Held(req *admission.Request) *admission.Held {
 // bySeen orders differences by when they were last seen.
 func bySeen(a, b *remembered) int { return cmp.Or(a.seen.Compare(b.seen), cmp.Compare(a.key, b.key)) }
 
-// Again reports whether all of what was refused is remembered, and if so, that it was refused again now: it is the last one.
+// Again reports whether all that was refused is remembered. If so, it notes that it was refused again now.
 func (m *Memory) Again(r *admission.Report) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

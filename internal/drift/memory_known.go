@@ -32,8 +32,8 @@ const maxSameID = 2
 // maxDropTries bounds the search for what makes room.
 const maxDropTries = 64
 
-// dropKnown makes room for another difference that is known: one goes that no Drift has. Who is refused in many ways must not keep from being
-// known what others are refused.
+// dropKnown makes room for another known difference by removing one that no Drift has. A user who is refused in many ways must not hide
+// what others are refused.
 func dropKnown(of map[string]known) bool {
 	tries := 0
 	for id, k := range of { // in random order
@@ -48,7 +48,7 @@ func dropKnown(of map[string]known) bool {
 	return false
 }
 
-// note that a difference is known, whose Drift has a Namespace, and who requested it; stored: from its Drift. The caller holds the lock.
+// note a known difference, the Namespace of its Drift, and who requested it. stored reports that it comes from its Drift. The caller holds the lock.
 func (m *Memory) note(namespace string, stored bool, d *v1alpha1.DriftSpec, requesters ...string) {
 	have, is := m.known[d.ID]
 	if is && have.namespace != namespace {
@@ -66,8 +66,8 @@ func (m *Memory) note(namespace string, stored bool, d *v1alpha1.DriftSpec, requ
 	}
 }
 
-// removeKnown difference, with the users who requested it, and return the keys of what it may be remembered as: a Drift of an
-// earlier release has no digest. The caller holds the lock.
+// removeKnown removes a known difference and the users who requested it. It returns the keys under which the difference may be remembered: a Drift
+// of an earlier release has no digest. The caller holds the lock.
 func (m *Memory) removeKnown(d *v1alpha1.DriftSpec) (keys []string) {
 	keys = []string{keyOf(d)}
 	have, is := m.known[d.ID]
@@ -87,8 +87,8 @@ func (m *Memory) removeKnown(d *v1alpha1.DriftSpec) (keys []string) {
 	return keys
 }
 
-// knows reports whether what is remembered under the id of a Drift is of its Namespace, or nothing is; the caller holds the lock. Ids are
-// unique, but Drifts that another user creates may have any name.
+// knows reports whether what is remembered under the id of a Drift is of its Namespace, or nothing is remembered. Ids are
+// unique, but Drifts that another user creates may have any name. The caller holds the lock.
 func (m *Memory) knows(d *v1alpha1.Drift) bool {
 	if e := m.keys[keyOf(&d.Spec)]; e != nil {
 		return identity.DriftNamespace(e.namespace, e.child.namespace) == d.Namespace

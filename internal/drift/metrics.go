@@ -27,7 +27,7 @@ const (
 	maxNamespaces = 100
 	// otherNamespaces are counted as one of that name.
 	otherNamespaces = "other"
-	// unknownCause of a Drift, and causeExternal of one whose external resource was changed outside.
+	// unknownCause of a Drift, and causeExternal of a Drift of an external resource that was changed outside.
 	unknownCause  = "Unknown"
 	causeExternal = "External"
 )

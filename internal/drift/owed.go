@@ -8,7 +8,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// owing are the entries of an occurrence of which no receiver knows yet.
+// owing returns the entries of an occurrence that no receiver was sent yet.
 func owing(receivers []string, since *metav1.Time) []v1alpha1.DriftDelivery {
 	var out []v1alpha1.DriftDelivery
 	for _, n := range receivers {
@@ -17,7 +17,7 @@ func owing(receivers []string, since *metav1.Time) []v1alpha1.DriftDelivery {
 	return out
 }
 
-// deliveryTo a receiver about this occurrence of a drift; nil for none.
+// deliveryTo returns the entry of a receiver about this occurrence of a drift; nil for none.
 func deliveryTo(s *v1alpha1.DriftStatus, receiver string) *v1alpha1.DriftDelivery {
 	for i := range s.Deliveries {
 		if e := &s.Deliveries[i]; e.Receiver == receiver && e.Since.Equal(s.Since) {
@@ -32,8 +32,8 @@ func anyOwed(s *v1alpha1.DriftStatus) bool {
 	return slices.ContainsFunc(s.Deliveries, func(e v1alpha1.DriftDelivery) bool { return len(owed(s, e.Receiver)) > 0 })
 }
 
-// owed are the phases of a drift that a receiver is to be sent, in their order (KR-10-14). A receiver gets
-// Resolved after Detected, and neither of an occurrence that a snooze silenced to its end (KR-10-15). One that is new gets
+// owed returns the phases of a drift that a receiver is to be sent, in their order (KR-10-14). A receiver gets
+// Resolved after Detected, and neither for an occurrence that was snoozed until its end (KR-10-15). A new receiver gets
 // what is open.
 func owed(s *v1alpha1.DriftStatus, receiver string) []v1alpha1.DriftPhase {
 	if s.Since == nil || s.Snoozed {
@@ -53,7 +53,7 @@ func owed(s *v1alpha1.DriftStatus, receiver string) []v1alpha1.DriftPhase {
 	case e == nil:
 		return phases
 	}
-	known := slices.Index(phases, e.Phase) // what it knows of an earlier occurrence is none of these
+	known := slices.Index(phases, e.Phase) // -1 for a phase of an earlier occurrence
 	if known+1 == len(phases) {
 		return nil
 	}

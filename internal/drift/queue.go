@@ -94,7 +94,7 @@ func (q *queue[T]) take(key string) (item T, ok, more bool) {
 	return items[0], true, true
 }
 
-// Reconcile handles the oldest item of a key. One whose handling panicked is gone.
+// Reconcile handles the oldest item of a key. An item is removed also if its handling panics.
 func (q *queue[T]) Reconcile(ctx context.Context, key string) (reconcile.Result, error) {
 	item, ok, more := q.take(key)
 	if !ok {

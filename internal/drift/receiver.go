@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// showEvery is how often a DriftReceiver is written whose condition does not change.
+	// showEvery is how often a DriftReceiver is written while its condition does not change.
 	showEvery = time.Minute
 	// showTimeout bounds that: reports must not wait for it.
 	showTimeout = 5 * time.Second
@@ -58,7 +58,7 @@ type attempt struct {
 	// since is when the first failed.
 	since time.Time
 	times int
-	// why the last one failed, and when there is another.
+	// why the last one failed, and when the next one is.
 	why  error
 	next time.Time
 	// own: it is the report that is not accepted, others are.
@@ -204,7 +204,7 @@ func (d *Deliverer) emit(o *v1alpha1.DriftReceiver, kind, reason, text string) {
 	d.Events.Eventf(about, nil, kind, reason, reason, "%s", text)
 }
 
-// clean up the DriftReceivers of this component that are configured no more.
+// clean up the DriftReceivers of this component that are not configured any more.
 func (d *Deliverer) clean(ctx context.Context) error {
 	list := &v1alpha1.DriftReceiverList{}
 	if err := d.Client.List(ctx, list); err != nil {

@@ -165,7 +165,7 @@ func (a *Author) describe(out *v1alpha1.ReportParent, p *parent.State) {
 	}
 }
 
-// labelsOf an object, of which the first maxLabels are sent; nil for none.
+// labelsOf returns the first maxLabels labels of an object, which are sent; nil for none.
 func labelsOf(s *parent.State) map[string]string {
 	var out map[string]string
 	for _, k := range slices.Sorted(maps.Keys(s.Labels)) {
@@ -241,7 +241,7 @@ func (a *Author) addObjects(ctx context.Context, s *v1alpha1.DriftReportSpec, d 
 	}
 }
 
-// raw object for a report, without managedFields (KR-13-01); nil for one that is too large to send.
+// raw encodes an object for a report, without managedFields (KR-13-01); nil if it is too large to send.
 func raw(content map[string]any) *runtime.RawExtension {
 	content = maps.Clone(content)
 	if metadata, ok := content["metadata"].(map[string]any); ok {

@@ -282,7 +282,7 @@ func (r *Reporter) begun(since *metav1.Time) v1alpha1.DriftStatus {
 // maxRequesters of a deletion that are recorded.
 const maxRequesters = 16
 
-// requestersOf a deletion, after one more request; "" for none.
+// requestersOf returns the requesters of a deletion after a request by a user; "" for no request.
 func requestersOf(before []string, user string) []string {
 	if user == "" || slices.Contains(before, user) || len(before) >= maxRequesters {
 		return before
@@ -290,7 +290,7 @@ func requestersOf(before []string, user string) []string {
 	return append(slices.Clone(before), user)
 }
 
-// heldOf a Drift, after what a report has of it; nil for nothing. A freeze, of which a report has nothing, ends none.
+// heldOf returns what a Drift holds after a report; nil for nothing. A report during a freeze has nothing, which ends no hold.
 func heldOf(before *v1alpha1.HeldDrift, now v1alpha1.HeldDrift) *v1alpha1.HeldDrift {
 	if len(now.Drift) == 0 {
 		return before
@@ -298,8 +298,8 @@ func heldOf(before *v1alpha1.HeldDrift, now v1alpha1.HeldDrift) *v1alpha1.HeldDr
 	return &now
 }
 
-// Complete a Drift whose first status was not written, because the process that created it ended, or gave up
-// (KR-10-11): it is detected since it was created. snoozed is whether its parent is now.
+// Complete a Drift without a status, because the process that created it ended, or gave up
+// (KR-10-11): it counts as detected since it was created. snoozed reports whether its parent is snoozed now.
 func (r *Reporter) Complete(ctx context.Context, d *v1alpha1.Drift, snoozed bool) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
@@ -340,8 +340,8 @@ func (r *Reporter) Unsnooze(ctx context.Context, d *v1alpha1.Drift) error {
 	return nil
 }
 
-// editStatus of a Drift, unless it was written since it was read. It returns the Drift as it was written; nil where it was not, or is gone:
-// the next round reads what is stored.
+// editStatus of a Drift, unless the Drift was written since it was read. It returns the Drift as it was written; nil if it was not written, or is
+// gone, since the next round reads what is stored.
 func editStatus(ctx context.Context, c client.Client, d *v1alpha1.Drift, edit func(*v1alpha1.DriftStatus)) (*v1alpha1.Drift, error) {
 	next := d.DeepCopy()
 	edit(&next.Status)

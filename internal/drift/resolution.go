@@ -17,8 +17,8 @@ import (
 	"github.com/kausality-io/function-kausality/internal/records"
 )
 
-// Resolve a drift, once. why is a clause for users, by the approval that resolved it, nil for none or where it is not known (KR-14-63).
-// Where one user approved it alone, that is reported, counted and an event, too (KR-14-43).
+// Resolve a drift, once. why is a clause for users. by is the approval that resolved it; nil for none, and if it is not known (KR-14-63).
+// If one user approved it alone, that is reported and counted, with an event (KR-14-43).
 func (r *Reporter) Resolve(ctx context.Context, d *v1alpha1.Drift, why string, by *v1alpha1.HopApproval) error {
 	if d.Status.Phase == v1alpha1.DriftResolved {
 		return nil
@@ -50,7 +50,8 @@ func (r *Reporter) Resolve(ctx context.Context, d *v1alpha1.Drift, why string, b
 	return nil
 }
 
-// approved ends what else allows a difference, where it is over since it was approved. It is first: a process that ends in between does it again.
+// approved ends what else allows a difference that is over because it was approved. It runs first, so that it is repeated if the process ends before
+// the Drift is resolved.
 func (r *Reporter) approved(ctx context.Context, d *v1alpha1.Drift, why string) error {
 	if why != settling.WhyApproved || r.Approved == nil {
 		return nil
@@ -74,7 +75,7 @@ func (r *Reporter) approved(ctx context.Context, d *v1alpha1.Drift, why string) 
 	return nil
 }
 
-// glassBroken counts a change that one user approved alone, with an event about its parent, or about the child where it has none.
+// glassBroken counts a change that one user approved alone, and emits an event about its parent, or about a child without a parent.
 func (r *Reporter) glassBroken(d *v1alpha1.Drift, by *v1alpha1.Vote) {
 	brokenGlass.WithLabelValues(string(d.Spec.Relation)).Inc()
 	r.emit(d, corev1.EventTypeWarning, "GlassBroken", by.User+" approved alone that "+identity.Describe(identity.Ref(d.Spec.Child))+" is changed: "+by.BreakGlass+

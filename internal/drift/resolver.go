@@ -36,7 +36,7 @@ import (
 const (
 	// resolveEvery is the time between two rounds over the open Drifts. They are few, and cached.
 	resolveEvery = 2 * time.Second
-	// readsPerSecond are the live reads of children whose kind is not watched. One round has as many as
+	// readsPerSecond are the live reads of children of kinds that are not watched. One round has as many as
 	// that allows; the Drifts that need more wait for the next round.
 	readsPerSecond = 10
 	// completeAfter is how old a Drift without a phase is before the leader writes its status. The replica
@@ -242,7 +242,7 @@ func compare(a, b types.NamespacedName) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// errNoReads: the live reads of this round are used up.
+// errNoReads reports that the live reads of this round are used up.
 var errNoReads = errors.New("too many live reads in one round")
 
 // log why a Drift cannot be resolved: once, and again if the reason changes. It is tried in every round.
@@ -331,12 +331,12 @@ func (r *Resolver) unsnooze(ctx context.Context, d *v1alpha1.Drift, p *parent.St
 	return r.Reporter.Unsnooze(ctx, d)
 }
 
-// OfGate reports whether a Drift is one that the gate records: that an external resource differs.
+// OfGate reports whether the gate records a Drift: that an external resource differs.
 func OfGate(d *v1alpha1.Drift) bool {
 	return d.Spec.Relation == v1alpha1.RelationExternal && d.Spec.Operation == ""
 }
 
-// resolveExternal resolves an external drift whose object is gone, so that the gate does not see it any more.
+// resolveExternal resolves an external drift of an object that is gone, since the gate does not see the object any more.
 func (r *Resolver) resolveExternal(ctx context.Context, d *v1alpha1.Drift) error {
 	child, err := r.state(ctx, identity.Ref(d.Spec.Child))
 	if err != nil {

@@ -61,8 +61,8 @@ func (r *restorer) Start(ctx context.Context) error { return r.queue.Start(ctx) 
 // NeedLeaderElection is false.
 func (*restorer) NeedLeaderElection() bool { return false }
 
-// handle a Drift that is gone. One that cannot be restored is tried again for a while; then this process alone holds what it held. A replica
-// that does not lead tries again for as long: it may lead by then.
+// handle a deleted Drift. If it cannot be restored, it is tried again for a while; then only this process holds what it held. A replica
+// that does not lead also tries again, since it may lead by then.
 func (r *restorer) handle(ctx context.Context, d deleted) error {
 	err := r.restoreOne(ctx, d.Drift)
 	if err != nil && ctx.Err() == nil && clock.Since(d.at) < retryFor {

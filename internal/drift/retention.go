@@ -59,8 +59,8 @@ func beyondBounds(drifts []v1alpha1.Drift, now time.Time) (remove []*v1alpha1.Dr
 // superseded Drifts of one child, by others that are newer; by has all open Drifts of the child.
 type superseded struct{ drifts, by []*v1alpha1.Drift }
 
-// holder is the newest Drift of the child, and what it is to hold in place of those that are superseded: the whole child (KR-13-67). nil where
-// the others hold all paths that they do.
+// holder returns the newest Drift of the child, and what it is to hold in place of the superseded Drifts: the whole child (KR-13-67). nil if
+// the other Drifts hold all paths of the superseded ones.
 func (s superseded) holder() (*v1alpha1.Drift, *v1alpha1.HeldDrift) {
 	whole := &v1alpha1.HeldDrift{Drift: map[string]string{v1alpha1.HeldWhole: ""}}
 	kept, lost := map[string]bool{}, map[string]bool{} // paths
@@ -119,7 +119,7 @@ func Trim(o any) (any, error) {
 	}, nil
 }
 
-// ofStatus is the last of the managers that wrote a status, without its fields; nil for none.
+// ofStatus returns the last manager that wrote a status, without its fields; nil for none.
 func ofStatus(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	var last metav1.ManagedFieldsEntry
 	for _, e := range entries {
@@ -143,8 +143,8 @@ func resolvedByUs(d *v1alpha1.Drift) bool {
 // managerPrefix begins the field managers of Kausality's processes.
 const managerPrefix = "kausality"
 
-// childKey identifies a child. Children without a name, whose creation was refused, count as one per
-// parent.
+// childKey identifies a child. All children of a parent without a name, which are refused creations, have the same
+// key.
 func childKey(d *v1alpha1.Drift) string {
 	c := d.Spec.Child
 	owner := types.UID("")
@@ -154,7 +154,7 @@ func childKey(d *v1alpha1.Drift) string {
 	return string(owner) + "/" + c.APIVersion + "/" + c.Kind + "/" + c.Namespace + "/" + c.Name
 }
 
-// lastSeen is when a Drift occurred last, or was created.
+// lastSeen returns when a Drift occurred last, or was created.
 func lastSeen(d *v1alpha1.Drift) time.Time {
 	if d.Status.LastSeen != nil {
 		return d.Status.LastSeen.Time

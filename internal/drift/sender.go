@@ -34,7 +34,7 @@ type Endpoints struct {
 	Timeout time.Duration
 }
 
-// Check that every URL is one that reports can be sent to, and its options.
+// Check every URL with its options: whether reports can be sent to it.
 func (e Endpoints) Check() error {
 	if _, err := (outbound.Options{CAFile: e.CAFile}).TLS(); err != nil {
 		return fmt.Errorf("--drift-webhook-ca-file: %w", err)
@@ -83,12 +83,12 @@ type Sender struct {
 	options outbound.Options
 }
 
-// refusedError is an answer of a receiver that does not want a report, while it may want others.
+// refusedError is the answer of a receiver that does not accept a report, but may accept others.
 type refusedError struct{ status string }
 
 func (e *refusedError) Error() string { return "it answered " + e.status }
 
-// NewSenders for endpoints, each of which is one once; it fails on a URL that is not HTTPS, an unknown option, or a file that is no certificate.
+// NewSenders returns a Sender for each URL of the endpoints. It fails on a URL that is not HTTPS, an unknown option, or a file without a certificate.
 func NewSenders(e Endpoints) ([]*Sender, error) {
 	if err := e.Check(); err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func (s *Sender) Post(ctx context.Context, r v1alpha1.DriftReport) (Answer, erro
 	return Answer{Code: resp.StatusCode, Status: resp.Status, Body: annotation.Cut(strings.ToValidUTF8(string(body), ""), maxQuote)}, nil
 }
 
-// why an attempt failed, without the URL.
+// why returns the reason of a failed attempt, without the URL.
 func (s *Sender) why(err error) error {
 	if late := net.Error(nil); errors.As(err, &late) && late.Timeout() && s.client.Timeout > 0 {
 		return fmt.Errorf("it did not answer within %s", s.client.Timeout)

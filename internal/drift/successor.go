@@ -25,11 +25,11 @@ const (
 	successorAgain = 5 * time.Second
 )
 
-// errNotOver: what a Drift is about exists. Either the Drift is restored, or its owner is about to be deleted.
+// errNotOver reports that the object of a Drift exists. Either the Drift is restored, or its owner is about to be deleted.
 var errNotOver = errors.New("it is not over")
 
 // succeed Drifts that are deleted with their owners or Namespaces while reports of them are owed, until the context ends: a resolved one in
-// HomeNamespace, which has no owner, takes the place of each (KR-10-20). A successor has none: it is deleted once it is old.
+// HomeNamespace, which has no owner, takes the place of each (KR-10-20). A successor has no successor: it is deleted once it is old.
 func (d *Deliverer) succeed(ctx context.Context) error {
 	var q *queue[deleted]
 	q, err := newQueue("drift-successor", successorCapacity, 1, d.Log, func(ctx context.Context, g deleted) error {
@@ -62,7 +62,7 @@ func (d *Deliverer) succeed(ctx context.Context) error {
 	return q.Start(ctx)
 }
 
-// owes reports whether a receiver is to be sent something of a Drift once it is resolved.
+// owes reports whether a receiver is to be sent a report of a Drift once the Drift is resolved.
 func (d *Deliverer) owes(dr *v1alpha1.Drift) bool {
 	if dr.Status.Phase == "" || len(dr.OwnerReferences) == 0 && dr.Namespace == HomeNamespace {
 		return false
