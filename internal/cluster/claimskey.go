@@ -52,7 +52,7 @@ func readClaimsKey(ctx context.Context, c *Cluster) error {
 			}
 		}
 	}
-	// Nothing on deletion: what was read seals on until there is another key.
+	// A deletion changes nothing: the key that was read is used until another one is read.
 	if _, err := secrets.AddEventHandler(informer.Handler("key of claims", cache.ResourceEventHandlerFuncs{
 		AddFunc: came, UpdateFunc: func(_, o any) { came(o) },
 	})); err != nil {

@@ -40,7 +40,7 @@ func (d dated) RoundTrip(r *http.Request) (*http.Response, error) {
 func (c *Cluster) compareClocks(ctx context.Context) {
 	var warned time.Time
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		// Any answer has a Date, that it is forbidden as well; without an answer there is nothing to compare.
+		// Any answer has a Date, also that it is forbidden; without an answer, nothing can be compared.
 		_ = c.Kubernetes.Discovery().RESTClient().Get().AbsPath("/version").Timeout(compareEvery).Do(ctx).Error()
 		if skew, known := clock.Skew(); known {
 			clockSkew.Set(skew.Seconds())

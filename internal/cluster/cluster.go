@@ -138,8 +138,8 @@ func (c *Cluster) Ready() error {
 	return nil
 }
 
-// Self is the user name this process has. It waits for a permission that is
-// missing.
+// Self returns the user name of this process. It waits for a missing
+// permission.
 func (c *Cluster) Self(ctx context.Context, log logr.Logger) (name string, err error) {
 	err = informer.RetryForbidden(ctx, log, func(ctx context.Context) error {
 		r, err := c.Kubernetes.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authv1.SelfSubjectReview{}, metav1.CreateOptions{})
@@ -250,10 +250,10 @@ func managedBelow(ctx context.Context, c *Cluster, root *parent.State, reviews f
 }
 
 // Below returns the objects directly below an XR, a Claim or an instance of a graph, from the cache, without UIDs: those that it
-// references, and the XRs, Claims, instances and MRs whose parent it is (KR-13-34). One that is both is in it twice.
+// references, and the XRs, Claims, instances and MRs whose parent it is (KR-13-34). An object that is both is listed twice.
 func (c *Cluster) Below(o *parent.State) []parent.Ref { return append(c.owned(o), o.Children...) }
 
-// owned returns the objects of watched kinds of Crossplane and kro whose parent an object is, without their UIDs, as references are.
+// owned returns the children of an object among the watched kinds of Crossplane and kro, without their UIDs, as references are.
 func (c *Cluster) owned(by *parent.State) []parent.Ref {
 	var out []parent.Ref
 	for _, i := range c.Kinds.All() {

@@ -165,12 +165,12 @@ func (c *Cluster) Unguarded(gvk schema.GroupVersionKind) bool {
 	return c.Scope.Followed() && !c.Guards(i)
 }
 
-// masked objects are those that the gate has something to restore on.
+// masked reports whether the gate has something to restore on an object.
 func masked(o *states.Object) bool { return Masked(o.Annotations) && !o.Deleting() }
 
-// Masked reports whether annotations are those of an object whose author's value
-// the gate has to restore: a managed resource under a mask, or an object of an
-// external system that is closed.
+// Masked reports whether the annotations show an author's value that the gate has
+// to restore: on a managed resource under a mask, or on an object of an external
+// system that is closed.
 func Masked(annotations map[string]string) bool {
 	_, policies := annotations[v1alpha1.AnnotationKeyManagementPolicies]
 	_, system := annotations[v1alpha1.AnnotationKeyExternalAuthor]

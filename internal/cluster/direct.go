@@ -188,8 +188,8 @@ func (d *Direct) ReadScope(ctx context.Context) (mode v1alpha1.Mode, found bool,
 // defaultWebhook is the webhook for what no policy covers.
 const defaultWebhook = "admission.kausality.io"
 
-// failureMode of the webhook for what no policy covers or, where there is none,
-// of all of them.
+// failureMode returns the mode that follows from the failure policy of the webhook
+// for what no policy covers or, without such a webhook, from those of all webhooks.
 func failureMode(o *unstructured.Unstructured) v1alpha1.Mode {
 	hooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks") // the API server validated it
 	mode := v1alpha1.ModeLog
@@ -254,7 +254,7 @@ func (d *Direct) Initialized(ctx context.Context, gk schema.GroupKind) ([]string
 	return d.Policies.Initialized(gk), nil
 }
 
-// readPolicies once. Without the CRD there are none.
+// readPolicies once. Without the CRD, no policy exists.
 func (d *Direct) readPolicies(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, directTimeout)
 	defer cancel()
@@ -272,7 +272,7 @@ func (d *Direct) readPolicies(ctx context.Context) error {
 	return nil
 }
 
-// unansweredBy is the message of a policy's condition Answering where it is False; "" otherwise.
+// unansweredBy returns the message of a policy's condition Answering if it is False; "" otherwise.
 func unansweredBy(policy *unstructured.Unstructured) string {
 	conditions, _, err := unstructured.NestedSlice(policy.Object, "status", "conditions")
 	if err != nil {
@@ -288,7 +288,7 @@ func unansweredBy(policy *unstructured.Unstructured) string {
 	return ""
 }
 
-// Unanswered is why no webhook answers, as a clause; "" where one does, or that is unknown (KR-12-11).
+// Unanswered returns why no webhook answers, as a clause; "" if a webhook answers, or that is unknown (KR-12-11).
 func (d *Direct) Unanswered(ctx context.Context) (string, error) {
 	d.policies.Do(func() { d.policiesFailed = d.readPolicies(ctx) })
 	return d.unanswered, d.policiesFailed
@@ -345,7 +345,7 @@ func (d *Direct) Holders(ctx context.Context, o *states.Object, live bool) ([]id
 	return d.holders(ctx, o, live, func(s *parent.State) bool { return d.Reviews(ctx, s) }, d.Covering)
 }
 
-// Covering is what may freeze an object from outside.
+// Covering returns what may freeze an object from outside.
 func (d *Direct) Covering(ctx context.Context, s *parent.State) (identity.Covering, error) {
 	own, err := d.Settings(ctx, s.Ref, s.Labels)
 	if err != nil {

@@ -18,7 +18,7 @@ const searchTimeout = 5 * time.Second
 const maxPages = 40
 
 // Find the object of a ref's kind and namespace for which is reports true, by its metadata, live. The name is ""
-// where there is none; complete is false where there are too many objects to search them all.
+// if no object is found; complete is false if there are too many objects to search them all.
 func (c *Cluster) Find(ctx context.Context, ref parent.Ref, is func(metav1.Object) bool) (name string, complete bool, err error) {
 	info, err := c.Kinds.Get(ref.GroupVersionKind)
 	if err != nil {

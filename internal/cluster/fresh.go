@@ -26,7 +26,7 @@ type Fresh struct {
 	reads *utilcache.LRUExpireCache // of freshRead by parent.Ref, and of settings.Namespace by name
 	// namespace as the watch has it, or live.
 	namespace func(ctx context.Context, name string, live bool) (settings.Namespace, error)
-	// cluster whose policies and kinds select the settings of objects.
+	// cluster with the policies and kinds that select the settings of objects.
 	cluster *Cluster
 }
 

@@ -63,15 +63,15 @@ func (d *Direct) labelsOf(ctx context.Context) func(string) (map[string]string, 
 }
 
 // Reviews reports whether requests about an object are reviewed, so that approvals on it
-// count (KR-13-15). Where there is no webhook configuration of that name, they are by one
-// of another name, or none are and there is no approver RBAC: they count. A configuration
-// that follows no policies may be one of several, by Namespace: it decides by kind, scope
-// and labels alone.
+// count (KR-13-15). Without a webhook configuration of that name they count: either a
+// configuration of another name has requests reviewed, or nothing does and there is no
+// approver RBAC. A configuration that does not follow policies may be one of several, by
+// Namespace: then only kind, scope and labels decide.
 func (c *Cluster) Reviews(s *parent.State) bool {
 	return c.reviews(s.Ref, cachedLabels(c), scope.Labeled(s.Labels))
 }
 
-// MayReview is Reviews of an object whose labels are not known: whether it may be one that is guarded.
+// MayReview is Reviews for an object with unknown labels: it reports whether the object may be guarded.
 func (c *Cluster) MayReview(ref parent.Ref) bool {
 	return c.reviews(ref, cachedLabels(c), scope.AnyLabels)
 }
@@ -81,12 +81,12 @@ func cachedLabels(c *Cluster) func(string) (map[string]string, error) {
 	return func(namespace string) (map[string]string, error) { return c.Namespaces.Labels(namespace), nil }
 }
 
-// Reviews as of a Cluster; what cannot be read is not guarded, and an error of Failed.
+// Reviews is Reviews of a Cluster. What cannot be read is not guarded, and Failed returns the error.
 func (d *Direct) Reviews(ctx context.Context, s *parent.State) bool {
 	return d.reviews(s.Ref, readLabels(ctx, d), scope.Labeled(s.Labels))
 }
 
-// MayReview as of a Cluster; what cannot be read is not guarded, and an error of Failed.
+// MayReview is MayReview of a Cluster. What cannot be read is not guarded, and Failed returns the error.
 func (d *Direct) MayReview(ctx context.Context, ref parent.Ref) bool {
 	return d.reviews(ref, readLabels(ctx, d), scope.AnyLabels)
 }

@@ -61,7 +61,7 @@ func (p Process) Manager(lease string, cached cache.Options, add ...func(*runtim
 	return mgr, mgr.AddHealthzCheck("ping", healthz.Ping)
 }
 
-// Connect to the cluster, as a user whose name is self.
+// Connect to the cluster. self is the user name of this process.
 func (p Process) Connect(ctx context.Context) (c *Cluster, self string, err error) {
 	if c, err = New(p.Config); err != nil {
 		return nil, "", err

@@ -32,9 +32,9 @@ func (d *Direct) note(sentence string) {
 	}
 }
 
-// learnDiscovered learns a kind whose CRD the user may not read from discovery, which every
-// authenticated user may read: its role is that of its categories. forbidden is the error of
-// the CRD.
+// learnDiscovered learns a kind from discovery, which every authenticated user may read, if the
+// user may not read its CRD. The role of the kind follows from its categories. forbidden is the
+// error of reading the CRD.
 func (d *Direct) learnDiscovered(m *meta.RESTMapping, forbidden error) error {
 	gv := m.GroupVersionKind.GroupVersion()
 	list, err := d.Kubernetes.Discovery().ServerResourcesForGroupVersion(gv.String())

@@ -112,12 +112,12 @@ type Beat struct {
 	At time.Time
 }
 
-// BeatOf a Lease. A Lease without a time in the format of the heartbeat is not one of ours: its time is zero.
+// BeatOf a Lease. The time is zero for a Lease without a time in the format of the heartbeat, which Kausality did not write.
 func BeatOf(o *unstructured.Unstructured) *Beat {
 	text, _, _ := unstructured.NestedString(o.Object, "spec", "renewTime")
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		at = time.Time{} // not one of ours
+		at = time.Time{} // another client wrote it
 	}
 	return &Beat{Meta: informer.MetaOf(o), At: at}
 }

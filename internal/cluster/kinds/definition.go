@@ -26,7 +26,7 @@ type definition struct {
 // version of a kind.
 type version struct {
 	Info
-	// lists of its schema; nil for none.
+	// lists in its schema; nil for none.
 	lists change.Lists
 	// defaults of its schema; nil for a version that is not of managed resources.
 	defaults *change.Defaults

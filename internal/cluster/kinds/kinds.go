@@ -86,7 +86,7 @@ func New(client dynamic.Interface, mapper meta.RESTMapper) (*Kinds, error) {
 // before Run.
 func (k *Kinds) OnChange(f func(Info)) { k.onChange = append(k.onChange, f) }
 
-// OnGone calls f for each kind whose CRD is gone, or serves that version no more.
+// OnGone calls f for each version of a kind that no CRD serves any more.
 // Call it before Run.
 func (k *Kinds) OnGone(f func(schema.GroupVersionKind)) { k.onGone = append(k.onGone, f) }
 
@@ -186,7 +186,7 @@ func (k *Kinds) forget(o any) {
 	}
 }
 
-// drop what an old definition has and the new one, if there is one, has not.
+// drop the versions of an old definition that the new one does not have; nil if the CRD is gone.
 func (k *Kinds) drop(old, new any) {
 	d, ok := old.(*definition)
 	if !ok {

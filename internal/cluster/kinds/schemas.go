@@ -31,7 +31,7 @@ const (
 )
 
 // Schemas of the kinds that policies name, read when they are first requested: it is an
-// allowance.Kinds. A schema that cannot be read is none. It is safe for concurrent use.
+// allowance.Kinds. A schema that cannot be read counts as missing. It is safe for concurrent use.
 type Schemas struct {
 	kinds     *Kinds
 	client    dynamic.Interface

@@ -111,7 +111,7 @@ func (p *Policies) OnChange(f func()) { p.onChange = append(p.onChange, f) }
 // servedCheck is how often it is checked whether missing policies are served.
 const servedCheck = 250 * time.Millisecond
 
-// awaitServed waits until policies are served whose CRD does not exist, and returns at once where that is unknown. The
+// awaitServed waits until policies are served, if their CRD does not exist; it returns at once if that is unknown. The
 // watch calls it before it tries again: its backoff, which grows to a minute while the CRD is missing, must not delay the
 // Policies of the next CRD, which the policy controller reports as in force. Requests are made only once the CRD exists.
 func (p *Policies) awaitServed(ctx context.Context) {
@@ -133,8 +133,8 @@ func (p *Policies) awaitServed(ctx context.Context) {
 // readTimeout bounds a read of the policies or of their CRD.
 const readTimeout = 2 * time.Second
 
-// decideDeletedEvery is how often deleted policies are decided whose CRD could not be
-// read when they were deleted.
+// decideDeletedEvery is how often deleted policies are decided about if their CRD could not
+// be read when they were deleted.
 const decideDeletedEvery = time.Second
 
 // Run the watch until the context ends.

@@ -109,7 +109,7 @@ func Labeled(own map[string]string) func(Entry) bool {
 	return func(e Entry) bool { return e.objects.Matches(labels.Set(own)) }
 }
 
-// AnyLabels is for objects whose labels are not known.
+// AnyLabels is for objects with unknown labels.
 func AnyLabels(Entry) bool { return true }
 
 // FailOpen are the resources, as in databases.example.org, some or all of whose changes are allowed without a decision while

@@ -37,8 +37,8 @@ func (s *Scope) Removing() bool { return stateOf(s).removing }
 func (s *Scope) OnRemoval(f func()) { s.onRemoval = append(s.onRemoval, f) }
 
 // MarkRemoval marks the webhook configuration, and reports whether it was marked
-// already. Where there is none, an empty one carries the mark: a gate goes on to
-// mask when the configuration is deleted.
+// already. If it does not exist, an empty configuration carries the mark, since a gate
+// continues to mask when the configuration is deleted.
 func MarkRemoval(ctx context.Context, client dynamic.Interface, now time.Time) (already bool, err error) {
 	r := client.Resource(Configurations)
 	stored, err := r.Get(ctx, ConfigurationName, metav1.GetOptions{})

@@ -49,7 +49,7 @@ type snapshot struct {
 	keptPolicies bool
 }
 
-// stateOf the set; the zero one before a configuration was taken.
+// stateOf returns the state of a Scope; the zero snapshot before a configuration was taken.
 func stateOf(s *Scope) *snapshot {
 	if now := s.now.Load(); now != nil {
 		return now
@@ -151,8 +151,8 @@ func (s *Scope) take(c *configuration) (changed, turned bool) {
 	return !same, was.removing != c.removing
 }
 
-// Lose the configuration, and nothing of what it declared: an uninstalled or half
-// re-installed webhook must not make us forget what we masked.
+// Lose the configuration, but keep what it declared: Kausality must not forget what
+// it masked if the webhook is uninstalled or partly re-installed.
 func (s *Scope) Lose() {
 	s.taking.Lock()
 	next := *stateOf(s)
@@ -169,8 +169,8 @@ func (s *Scope) Gone() bool {
 	return now.gone && now.keptPolicies
 }
 
-// Known reports whether there is or was a configuration that has rules: the
-// API server may call us by another one.
+// Known reports whether a configuration with rules exists or existed: the API
+// server may also call the webhook by another configuration.
 func (s *Scope) Known() bool { return len(stateOf(s).kept) > 0 }
 
 // Entered are the entries of the configuration. They are not modified.
@@ -235,7 +235,7 @@ func rulesOf(o *unstructured.Unstructured, names func([]string) []string) []rule
 	return out
 }
 
-// texts of a list of JSON; what is no text is left out.
+// texts returns the strings in a list of JSON, without its other elements.
 func texts(v any) []string {
 	list, _ := v.([]any)
 	var out []string
@@ -258,10 +258,10 @@ func mains(resources []string) []string {
 	return out
 }
 
-// withStatus are the resources, and those whose status alone is reviewed.
+// withStatus returns the resources, also those of which only the status is reviewed.
 func withStatus(resources []string) []string { return append(mains(resources), statuses(resources)...) }
 
-// statuses are the resources whose status is reviewed.
+// statuses returns the resources with a status that is reviewed.
 func statuses(resources []string) []string {
 	var out []string
 	for _, r := range resources {

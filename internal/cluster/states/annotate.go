@@ -108,7 +108,7 @@ func (s *States) TakeClaims(ctx context.Context, ref parent.Ref, manager, stored
 	return err
 }
 
-// Sealed is an object whose claims are sealed.
+// Sealed returns an object for the seals of its claims.
 func Sealed(ref parent.Ref) approval.Sealed {
 	return approval.Sealed{Kind: ref.GroupKind(), Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}
 }

@@ -28,7 +28,7 @@ const (
 // disownAttempts is how often the mask is released where the object changes meanwhile.
 const disownAttempts = 3
 
-// disown the mask, which a field manager of ours has just written, where a user applies
+// disown the mask, which a field manager of Kausality has just written, where a user applies
 // the object server-side (KR-13-52): the value of the author, applied again, would conflict
 // with the mask by its owner. Without an owner it is the author's again, and the webhook
 // restores the mask in the same request. Crossplane forces its applies. Where the object

@@ -126,7 +126,7 @@ func (s *States) notFound(ref parent.Ref) error {
 // one, new for a deleted one. Call it before Run; f must not block.
 func (s *States) OnChange(f func(old, new *Object)) { s.onChange = append(s.onChange, f) }
 
-// OnUnwatch calls f for each object whose watch ended because its kind is not
+// OnUnwatch calls f for each object when its watch ends because its kind is not
 // needed any more. Call it before Run; f must not block.
 func (s *States) OnUnwatch(f func(*Object)) { s.onUnwatch = append(s.onUnwatch, f) }
 
@@ -236,7 +236,7 @@ func (s *States) Cached(ref parent.Ref) *Object {
 	return object(o)
 }
 
-// Seen object in the watch of its kind; nil where that does not have it. watched is false where there is no
+// Seen returns an object from the watch of its kind; nil if the watch does not have it. watched is false where there is no
 // watch of that version, or it is not filled yet.
 func (s *States) Seen(ref parent.Ref) (o *Object, watched bool) {
 	w := s.of(ref.GroupVersionKind)
@@ -311,7 +311,7 @@ func indexParent(o any) ([]string, error) {
 
 func parentKey(ref parent.Ref) string { return ref.Kind + "." + ref.Group + "/" + ref.Name }
 
-// ListBelow returns the cached objects of a kind whose parent has the kind and the name of an object.
+// ListBelow returns the cached objects of a kind that name an object as their parent, by its kind and name.
 func (s *States) ListBelow(gvk schema.GroupVersionKind, of parent.Ref) []*Object {
 	w := s.of(gvk)
 	if w == nil {

@@ -147,7 +147,7 @@ func (s *States) Guard(gvk schema.GroupVersionKind) error {
 	return err
 }
 
-// guard watches a kind; the watch that exists where there is one.
+// guard watches a kind, and returns the watch, which may exist already.
 func (s *States) guard(gvk schema.GroupVersionKind) (*watched, error) {
 	if w := s.of(gvk); w != nil {
 		return w, nil
