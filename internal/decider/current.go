@@ -12,7 +12,7 @@ import (
 	"github.com/kausality-io/function-kausality/internal/policystore"
 )
 
-// current returns the Evaluator of requests in a Namespace, "" for none. While the watches are late it is one by the policies as they are
+// current returns the Evaluator of requests in a Namespace, "" for none. While the watches are late, it evaluates by the policies as they are
 // stored, which are read at most once in five seconds for all requests (KR-13-74). An error means that they cannot be read.
 func current(ctx context.Context, w *world, e *admission.Evaluator, store *policystore.Store, namespace string) (*admission.Evaluator, error) {
 	if !w.fresh.Late() {

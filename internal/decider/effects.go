@@ -135,7 +135,7 @@ func noteStatus(dr *Decider, req *admission.Request) {
 	}
 }
 
-// ofController reports whether a status is written by a user from whose writes something is learnt: of Crossplane's kinds, one that
+// ofController reports whether the writer of a status counts: for Crossplane's kinds, only a user that
 // may be their controller (KR-13-62). Another machine that writes one is logged once a day: it may be a provider that runs elsewhere.
 func ofController(dr *Decider, req *admission.Request) bool {
 	role, user := dr.Evaluator.World.Kind(req.Kind).Role, req.User

@@ -56,7 +56,7 @@ func (b below) Below(_ context.Context, p *parent.State) []admission.Below {
 	return out[:min(len(out), admission.MaxBelow)]
 }
 
-// walk the objects below a parent. Those of its children are its own.
+// walk the objects below a parent. What its direct children hold is its own.
 func (b below) walk(p *parent.State, depth int, left *int) []admission.Below {
 	out := b.memory.Below(p.Ref, depth == belowDepth)
 	for _, ref := range p.Children {

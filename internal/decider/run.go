@@ -62,7 +62,7 @@ func Cached() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&v1alpha1.Drift{}: {Transform: drift.Trim}}
 }
 
-// Manager of the process, whose cache has what Cached returns, and may have more.
+// Manager of the process. Its cache has what Cached returns, and may have more.
 func Manager(o Options, cached map[client.Object]cache.ByObject) (manager.Manager, error) {
 	return o.Manager(v1alpha1.ManagerWebhook, cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: cached},
 		v1alpha1.AddToScheme, corev1.AddToScheme, eventsv1.AddToScheme)

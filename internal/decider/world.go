@@ -92,7 +92,7 @@ func (w *world) Build(ctx context.Context, req *admission.Request, p *parent.Sta
 	return w.builds.Of(ctx, req.User, p, w.Kind(p.GroupVersionKind).Graph)
 }
 
-// sources are the kinds whose annotations name the author of a revision.
+// sources are the kinds with annotations that name the author of a revision.
 var sources = map[v1alpha1.CauseKind]schema.GroupVersionKind{
 	v1alpha1.CauseComposition: {Group: "apiextensions.crossplane.io", Version: "v1", Kind: "Composition"},
 	v1alpha1.CauseFunction:    {Group: "pkg.crossplane.io", Version: "v1", Kind: "Function"},
@@ -160,7 +160,7 @@ func (w *world) Managed(ctx context.Context, root *parent.State) ([]*parent.Stat
 	return w.cluster.Managed(ctx, root)
 }
 
-// Component reports whether a write is one of our own components': user and field manager are, since a
+// Component reports whether a component of Kausality makes a write, by user and field manager, since a
 // person may use the same user.
 func (w *world) Component(u subject.User, manager string) bool {
 	return w.components[u.Name] && strings.HasPrefix(manager, v1alpha1.ManagerPrefix)

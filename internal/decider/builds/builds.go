@@ -22,7 +22,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 )
 
-// Extra fields of users whose token is bound to a Pod.
+// Extra fields of users with a token that is bound to a Pod.
 const (
 	extraPodName = "authentication.kubernetes.io/pod-name"
 	extraPodUID  = "authentication.kubernetes.io/pod-uid"
@@ -41,7 +41,7 @@ const (
 	maxSources = 256
 	// readTimeout bounds all reads for one request.
 	readTimeout = time.Second
-	// unknownTTL is for how long a Pod is not read again whose images are not known, nor a revision of a Composition that is gone.
+	// unknownTTL is for how long a Pod with unknown images, and a deleted revision of a Composition, are not read again.
 	unknownTTL = 5 * time.Second
 	// functionsTTL is for how long the active revisions of functions are cached.
 	functionsTTL = 10 * time.Second
@@ -59,7 +59,7 @@ type Builds struct {
 	pods, revisions *lru.Cache
 	// kept are the revisions of Compositions that our function turned out to be in, by name.
 	kept *lru.Cache
-	// unknown are the UIDs of Pods that are gone, or whose digests are not reported yet, and "revision NAME" of Compositions that are gone.
+	// unknown are the UIDs of Pods that are gone or do not report their digests yet, and "revision NAME" of deleted revisions.
 	unknown *cache.LRUExpireCache
 	// functions has one entry, map[string]string: the active revisions.
 	functions *cache.LRUExpireCache
@@ -193,7 +193,7 @@ func imagesOf(pod *unstructured.Unstructured) (images []string, complete bool) {
 	return images, complete
 }
 
-// list of objects at a path; nil if there is none.
+// list returns the list of objects at a path; nil for none.
 func list(o *unstructured.Unstructured, path ...string) []map[string]any {
 	items, _, err := unstructured.NestedSlice(o.Object, path...)
 	if err != nil {

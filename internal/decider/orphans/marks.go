@@ -102,7 +102,7 @@ func (m *Marks) Start(ctx context.Context) error {
 // NeedLeaderElection is false: each replica checks what it marked.
 func (m *Marks) NeedLeaderElection() bool { return false }
 
-// due are those whose deletion is stored by now, or never.
+// due returns the marks of deletions that are stored by now, or never will be.
 func (m *Marks) due() (out []marked) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

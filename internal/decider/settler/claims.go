@@ -17,13 +17,13 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// claimPoll is when a claim is checked again whose outcome is not known yet.
+// claimPoll is when a claim without a known outcome is checked again.
 const claimPoll = time.Second
 
 const (
 	// searchEvery is how often all objects of a kind are searched for the child of a claim.
 	searchEvery = 5 * time.Second
-	// maxSearches bounds the claims whose last search is remembered.
+	// maxSearches bounds the claims for which the last search is remembered.
 	maxSearches = 1024
 )
 

@@ -53,7 +53,7 @@ type record struct {
 	touched time.Time
 	// missingSince is since when a record is missing that the leader should have written; zero if none is.
 	missingSince time.Time
-	// phase that waits to be written with something else, and since when; "" if none does.
+	// phase that waits to be written with something else, and since when; "" for none.
 	phase      string
 	phaseSince time.Time
 	// scale is the last change through /scale that the object does not show yet; nil for none.
@@ -106,7 +106,7 @@ func (m *Memory) write(uid types.UID, f func(*record)) {
 	f(m.at(uid))
 }
 
-// read the record of an object; f is not called if there is none.
+// read the record of an object; f is not called without a record.
 func (m *Memory) read(uid types.UID, f func(*record)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -41,7 +41,7 @@ type scaling struct {
 	recorded time.Time
 }
 
-// stored reports whether a state is one after the change.
+// stored reports whether a state shows the change.
 func (c *scaling) stored(s *parent.State) bool {
 	return s.ResourceVersion != c.from && s.Generation >= c.generation &&
 		(s.Replicas < 0 || c.replicas < 0 || s.Replicas == c.replicas)

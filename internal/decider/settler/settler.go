@@ -37,11 +37,11 @@ const (
 	phasePatience = 3 * time.Second
 	// writesPerSecond bounds the load that the Settler adds to the API server.
 	writesPerSecond = 50
-	// afterConflict is when an object is reconciled again whose cached state was out of date. Usually its
+	// afterConflict is when an object is reconciled again after its cached state was out of date. Usually its
 	// watch event comes first.
 	afterConflict = 500 * time.Millisecond
-	// otherVersion is when an object is read live whose status was reviewed in another version than the one
-	// that is watched: its conversion may change the status.
+	// otherVersion is when an object is read live after its status was reviewed in another version than the
+	// watched one: its conversion may change the status.
 	otherVersion = time.Second
 	// reviewPatience is for how long the first review of a kind's status waits for a read of the object.
 	reviewPatience = time.Second
@@ -84,7 +84,7 @@ type Settler struct {
 	reading chan struct{}
 	// behind are the reviews of statuses that wait for a watch. One of a version that no watch will show keeps none from reading.
 	behind chan struct{}
-	// searched are the claims whose child was searched for lately, by id.
+	// searched has the claims, by id, for which a child was searched lately.
 	searched *utilcache.LRUExpireCache
 }
 
@@ -210,7 +210,7 @@ func (s *Settler) update(ctx context.Context, ref parent.Ref) (again time.Durati
 }
 
 // together leaves out, for a while, what is recorded on a parent while it is created, so that it is one write: the controllers follow the
-// first phase within milliseconds, and the latch follows the last one after the grace, which settles is about. Each write of ours is an
+// first phase within milliseconds, and the latch follows the last one after the grace, which settles is about. Each of these writes is an
 // event of a composite, of which Crossplane's circuit breaker counts the sum (KR-04-17, KR-04-18). The phase is derived from the object until then;
 // the controllers are known to the replica that saw them, and to the others by what they write and may write (KR-04-03, KR-13-41).
 func (s *Settler) together(p *parent.State, edits map[string]*string, settles bool) (again time.Duration) {
@@ -285,7 +285,7 @@ func (s *Settler) leaveToLeader(p *parent.State, edits map[string]*string) (agai
 	return again
 }
 
-// soonest of two delays; 0 is none.
+// soonest returns the shorter of two delays; 0 is no delay.
 func soonest(a, b time.Duration) time.Duration {
 	if a <= 0 || (b > 0 && b < a) {
 		return b

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// maxReviewed bounds the objects whose reviewed status writes are remembered, maxUnseen those of them
+	// maxReviewed bounds the objects for which reviewed status writes are remembered, maxUnseen those of them
 	// that no watch shows: any client that reaches the port can invent objects, and must not displace others.
 	maxReviewed, maxUnseen = 4096, 256
 	// maxReviewedWrites are remembered for each object, the latest of them.

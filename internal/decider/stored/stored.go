@@ -65,7 +65,7 @@ func Verify(ctx context.Context, c *cluster.Cluster, req *admission.Request) err
 // Still returns what finds out, before a Drift of a request is written, whether it is about an object that
 // is stored (KR-13-22); nil where that is known. It must have the desired state that was refused to change or, where
 // the request passed, may have any later one. Of a CREATE nothing is stored, nor of a DELETE that passed: their
-// parent is, which was read live by its UID. It may be called after the request, whose objects its caller changes then.
+// parent is, which was read live by its UID. It may be called after the request, when the caller has changed the objects.
 func Still(c *cluster.Cluster, req *admission.Request, allowed bool) func(context.Context) (bool, error) {
 	old := req.OldObject
 	if old == nil || c == nil {
