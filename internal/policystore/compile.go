@@ -84,8 +84,8 @@ func Compile(o *unstructured.Unstructured) (*Compiled, error) {
 	return nil, fmt.Errorf("%s %s is no policy", o.GetKind(), o.GetName())
 }
 
-// unreadable ApprovalRule, as one with a duration that is none: what it is about stays held, and no approval meets it
-// (KR-14-04). Where that cannot be read either, it is about everything.
+// unreadable compiles an ApprovalRule that cannot be decoded, as with an invalid duration: what it is about stays held, and no approval meets it
+// (KR-14-04). If that cannot be read either, it is about everything.
 func unreadable(o *unstructured.Unstructured, err error) *Compiled {
 	var r v1alpha1.ApprovalRule
 	for _, field := range []string{"match", "appliesTo"} {

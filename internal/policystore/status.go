@@ -109,7 +109,7 @@ func (s *Store) patchStatus(ctx context.Context, o *unstructured.Unstructured, s
 // use of a rule of an ApprovalPolicy, or of an UpgradeAllowance.
 type use struct{ policy, rule string }
 
-// maxUses bounds the rules whose uses are counted until they are written.
+// maxUses bounds the rules with uses that are not written yet.
 const maxUses = 10000
 
 // flushEvery is how often uses are written.

@@ -63,7 +63,7 @@ type Store struct {
 // watched kind of policies.
 type watched struct {
 	cache.SharedIndexInformer
-	// missing: its CRD is not installed, so that there are none.
+	// missing: its CRD is not installed, so that no policy of the kind exists.
 	missing atomic.Bool
 }
 
@@ -133,11 +133,11 @@ func (s *Store) OnChange(f func()) { s.rebuilt = f }
 // Policies in force; nil before they are read.
 func (s *Store) Policies() *allowance.Set { return s.set.Load() }
 
-// HasSynced reports whether the policies were read and compiled. A kind whose
-// CRD is not installed has none.
+// HasSynced reports whether the policies were read and compiled. A kind without
+// an installed CRD has no policies.
 func (s *Store) HasSynced() bool { return s.built.Load() }
 
-// synced reports whether all kinds were read whose CRD is installed.
+// synced reports whether all kinds with an installed CRD were read.
 func (s *Store) synced() bool {
 	for _, w := range s.informers {
 		if !w.HasSynced() && !w.missing.Load() {
