@@ -61,7 +61,7 @@ func (c *Controller) carryOut(ctx context.Context, o *object, r *run) (again tim
 	return c.step(ctx, o, r)
 }
 
-// renew makes the plan where there is none, where nothing waited for it, and where it is old and has no vote. It reports whether the plan stays
+// renew makes the plan if there is no plan, if nothing waited for it, or if it is old and has no vote. It reports whether the plan stays
 // empty.
 func (c *Controller) renew(ctx context.Context, o *object, r *run, planned bool) (empty bool, err error) {
 	from := client.Reader(c.Client) // the user has seen what waits by now; the cache may not
@@ -99,7 +99,7 @@ func (c *Controller) takeVotes(ctx context.Context, o *object) error {
 	return nil
 }
 
-// step of a Rollout whose plan is made.
+// step carries out the next step of a Rollout that has a plan.
 func (c *Controller) step(ctx context.Context, o *object, r *run) (time.Duration, error) {
 	votes, lacks, err := c.votes(ctx, o, r)
 	if err != nil {
@@ -312,7 +312,7 @@ func (c *Controller) approve(ctx context.Context, o *object, r *run) error {
 	return nil
 }
 
-// writeBatches whose states changed.
+// writeBatches with changed states.
 func (c *Controller) writeBatches(ctx context.Context, r *run) error {
 	for _, b := range r.batches {
 		stored := r.stored[b.UID]

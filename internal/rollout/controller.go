@@ -66,7 +66,7 @@ type run struct {
 	// batches of the plan with this id, "" before they are read, as of this generation of the Rollout.
 	plan       string
 	generation int64
-	// replaced: the plan took the place of another one, whose batches are left.
+	// replaced: the plan took the place of another one, and the batches of that one are not deleted yet.
 	replaced bool
 	batches  []*v1alpha1.RolloutBatch
 	// stored are the states of the batches that are written.
@@ -208,7 +208,7 @@ type object struct {
 	status *v1alpha1.RolloutStatus
 }
 
-// sealed is the Rollout, whose claims are sealed.
+// sealed returns the Rollout for the seals of its claims.
 func (o *object) sealed() approval.Sealed {
 	kind := schema.GroupKind{Group: v1alpha1.Group, Kind: o.kind}
 	return approval.Sealed{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}
