@@ -77,8 +77,8 @@ func DecodeAll(raw []byte) ([]Pair, error) {
 	}
 }
 
-// complete is an error where a certificate has no key, or the key of another one: a
-// Secret that was edited by hand must not be served.
+// complete returns an error if a certificate has no key, or the key of another
+// certificate: a Secret that was edited by hand must not be served.
 func complete(pairs []Pair) error {
 	for _, p := range pairs {
 		if p.Key == nil {

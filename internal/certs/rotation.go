@@ -32,7 +32,7 @@ const (
 	maxAuthorities = 4
 )
 
-// Pair is a certificate with its key. The zero value is none.
+// Pair is a certificate with its key. The zero value is no certificate.
 type Pair struct {
 	Certificate *x509.Certificate
 	Key         *ecdsa.PrivateKey
@@ -81,7 +81,7 @@ func (r Rotation) Step(state State, now time.Time) (next State, again time.Durat
 	return next, r.again(next, now, settle), nil
 }
 
-// newest of the authorities; the zero Pair where there is none.
+// newest returns the newest authority; the zero Pair for no authorities.
 func newest(authorities []Pair) Pair {
 	if len(authorities) == 0 {
 		return Pair{}
@@ -108,8 +108,8 @@ func due(c *x509.Certificate, now time.Time) bool {
 	return c == nil || now.After(c.NotAfter.Add(-c.NotAfter.Sub(made(c))/3))
 }
 
-// signer is the newest authority that all processes trust; the oldest where none
-// is that old, since there is nothing better.
+// signer returns the newest authority that all processes trust; the oldest authority
+// if all are too new for that.
 func (r Rotation) signer(authorities []Pair, now time.Time, settle time.Duration) Pair {
 	for _, a := range slices.Backward(authorities) {
 		if !now.Before(made(a.Certificate).Add(settle)) {
@@ -128,7 +128,7 @@ func (r Rotation) serves(s State, now time.Time) bool {
 	return !slices.ContainsFunc(r.Hosts, func(h string) bool { return s.Serving.Certificate.VerifyHostname(h) != nil })
 }
 
-// signedBy is the index of the authority of the serving certificate; -1 for none.
+// signedBy returns the index of the authority of the serving certificate; -1 for none.
 func signedBy(s State) int {
 	return slices.IndexFunc(s.Authorities, func(a Pair) bool { return s.Serving.Certificate.CheckSignatureFrom(a.Certificate) == nil })
 }
@@ -194,7 +194,7 @@ func template(name pkix.Name, now time.Time, life time.Duration) *x509.Certifica
 	return &x509.Certificate{Subject: name, NotBefore: now.Add(-skew(life)), NotAfter: now.Add(life)}
 }
 
-// issue a certificate, self-signed where by is none.
+// issue a certificate, which is self-signed if by is the zero Pair.
 func issue(t *x509.Certificate, by Pair) (Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

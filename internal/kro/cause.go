@@ -45,11 +45,11 @@ type causes struct {
 	ofNode map[string]cause
 	ofPath map[string]cause
 	absent map[string][]owned
-	// large: a resource is left out by more expressions than maxTriggers.
+	// large: more expressions than maxTriggers leave a resource out.
 	large bool
 }
 
-// owned is an expression with its node, whose iterators it may read.
+// owned is an expression with its node. It may read the iterators of the node.
 type owned struct {
 	field
 	of *node

@@ -73,7 +73,7 @@ type read struct {
 	path     []change.Segment
 }
 
-// parse returns the graph of a ResourceGraphDefinition. An error is one for which kro refuses the graph.
+// parse returns the graph of a ResourceGraphDefinition. An error is a reason for which kro refuses the graph.
 func parse(definition *krov1alpha1.ResourceGraphDefinition) (*graph, error) {
 	s := definition.Spec.Schema
 	if s == nil || s.Kind == "" || s.APIVersion == "" {

@@ -38,8 +38,8 @@ type Derived struct {
 	Unknown []string
 }
 
-// Derive returns the AllowancePolicies of a ResourceGraphDefinition. kro is the user that carries out graphs. An error is one for which kro
-// refuses the graph, or that it is too large.
+// Derive returns the AllowancePolicies of a ResourceGraphDefinition. kro is the user that carries out graphs. It returns an error if kro
+// refuses the graph, or if the graph is too large.
 func Derive(definition *krov1alpha1.ResourceGraphDefinition, kro v1alpha1.Subject) (*Derived, error) {
 	if definition.Name == "" {
 		return nil, errors.New("metadata.name is required")

@@ -47,7 +47,7 @@ type observed struct {
 type Learner struct {
 	kinds map[schema.GroupKind]*learned
 	// causes are the general paths that changed at each version of a parent. Changes
-	// without a hop of their own are none: they are self writes.
+	// without a hop of their own are no causes: they are self writes.
 	causes map[causeKey][]string
 	// settled generation of parents: what their controllers do after it is drift,
 	// which no allowance covers.
@@ -196,7 +196,7 @@ func (l *Learner) kind(gvk schema.GroupVersionKind) *learned {
 	return k
 }
 
-// subject of the policy: a user whose changes of the parent had effects. initiates: at
+// subject of the policy: a user who changed the parent with effects. initiates: at
 // least one of its changes started a chain, so that the policy has to permit that. The
 // same user may be recorded with and without it. An unknown user, which is "", cannot
 // be named and is left out.

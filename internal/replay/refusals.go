@@ -44,7 +44,7 @@ type Result struct {
 	Closed []Refusal
 	// Rules: there are ApprovalRules, and who may approve a refused change is reported.
 	Rules bool
-	// Warnings name policies whose expressions could not be evaluated.
+	// Warnings name policies with expressions that could not be evaluated.
 	Warnings []string
 }
 
