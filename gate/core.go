@@ -34,7 +34,7 @@ type core struct {
 	log      logr.Logger
 }
 
-// gating is the core's input for an object, with holders from the cache.
+// gating returns the core's input for an object, with holders from the cache.
 func (c *core) gating(ctx context.Context, o *states.Object) (gating.Managed, error) {
 	mode, err := c.cluster.Mode(o.State, c.options.DefaultMode)
 	if err != nil {

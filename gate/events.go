@@ -125,7 +125,7 @@ func eventOf(o *states.Object, d gating.Decision, deadline time.Duration) event 
 	return opened(d, deadline)
 }
 
-// closed is the event of a closing.
+// closed returns the event of a closing.
 func closed(o *states.Object, d gating.Decision) event {
 	const text = "The gate is closed (%s): "
 	switch {
@@ -142,7 +142,7 @@ func closed(o *states.Object, d gating.Decision) event {
 	return normal(reasonGateClosed, text+"the provider may only observe the external resource.", d.Gate.Reason)
 }
 
-// opened is the event of an opening by approval.
+// opened returns the event of an opening by approval.
 func opened(d gating.Decision, deadline time.Duration) event {
 	destroys := ""
 	if d.Gate.Destroys {
@@ -156,7 +156,7 @@ func opened(d gating.Decision, deadline time.Duration) event {
 		"at the latest in %s.%s", d.Gate.Verbs, d.Gate.Digest, deadline, destroys)
 }
 
-// eventOfForeign is the event of a transition of an object that is not a managed
+// eventOfForeign returns the event of a transition of an object that is not a managed
 // resource.
 func eventOfForeign(s systems.System, d gating.Decision, deadline time.Duration) event {
 	switch d.Action {
@@ -177,7 +177,7 @@ func eventOfForeign(s systems.System, d gating.Decision, deadline time.Duration)
 	return normal(reasonGateRemoved, "The author's value is restored: changes by %s are not gated any more.", s.Name())
 }
 
-// eventOfAdmitted is the event of a gate that the webhook opened or held; ok is false
+// eventOfAdmitted returns the event of a gate that the webhook opened or held; ok is false
 // for other transitions, which the gate announces when it writes them.
 func eventOfAdmitted(g v1alpha1.Gate, deadline time.Duration) (event, bool) {
 	if g.State != v1alpha1.GateOpen && g.Reason != v1alpha1.GateReasonPending {

@@ -67,7 +67,7 @@ func (q *queue) awaitStart(ctx context.Context) bool {
 	}
 }
 
-// withoutUID is the key of an object in queues and maps: it stays when the object is
+// withoutUID returns the key of an object in queues and maps: it stays when the object is
 // re-created under its name.
 func withoutUID(ref parent.Ref) parent.Ref { ref.UID = ""; return ref }
 

@@ -109,7 +109,7 @@ func clip(text string, length int) string {
 	return strings.ToValidUTF8(text[:length-len("…")], "") + "…"
 }
 
-// eventOfDrift is the event of external drift that is not approved.
+// eventOfDrift returns the event of external drift that is not approved.
 func eventOfDrift(d v1alpha1.DriftSpec, lacks string) event {
 	e := warning(reasonExternalDrift, "The external resource differs: %s.", clip(gating.ExplainDifference(d.Difference), maxEventDifference))
 	if d.SuggestedApproval == "" {
@@ -189,7 +189,7 @@ func (r *reporter) announceRemaining(ctx context.Context, o *states.Object, d ga
 	return again
 }
 
-// eventOfWithheld is the event of what mode enforce would hold while the mode is log
+// eventOfWithheld returns the event of what mode enforce would hold while the mode is log
 // (KR-08-55).
 func eventOfWithheld(d v1alpha1.DriftSpec) event {
 	return normal(reasonGateWouldHold, "In mode enforce the gate would keep the external resource as it is until this is approved: %s. In mode log nothing stops "+

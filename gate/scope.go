@@ -93,7 +93,7 @@ func (s Shard) Takes(ref parent.Ref) bool {
 	return h.Sum32()%s.Count == s.Index
 }
 
-// lease is the name of the Lease that elects the shard's leader.
+// lease returns the name of the Lease that elects the shard's leader.
 func (s Shard) lease() string {
 	if s.Count < 2 {
 		return v1alpha1.ManagerGate

@@ -164,7 +164,7 @@ func (w *waker) noteFrozenPolicies() {
 // A window that opens changes no object. Gates come back by themselves (gating.Decision.Again); the composites of which
 // something was refused or is held are woken like those below a freeze that ended (KR-14-16).
 
-// ruleRef is what wakeQueue holds for an ApprovalRule.
+// ruleRef returns what wakeQueue holds for an ApprovalRule.
 func ruleRef(name string) parent.Ref {
 	return parent.Ref{GroupVersionKind: v1alpha1.GroupVersion.WithKind(v1alpha1.KindApprovalRule), Name: name}
 }

@@ -28,7 +28,7 @@ type ArgoCD struct{}
 // opening names, in the info of an operation, the opening that began it.
 const opening = v1alpha1.AnnotationPrefix + "opening"
 
-// Name is "Argo CD".
+// Name returns "Argo CD".
 func (ArgoCD) Name() string { return "Argo CD" }
 
 // Field is automated.enabled.
@@ -41,7 +41,7 @@ func (ArgoCD) Handles(gvk schema.GroupVersionKind) bool {
 
 var enabledPath = []string{"spec", "syncPolicy", "automated", "enabled"}
 
-// Author is the automated.enabled that its author wrote; null for none. False is
+// Author returns the automated.enabled that its author wrote; null for none. False is
 // the mask while something is remembered.
 func (ArgoCD) Author(o *unstructured.Unstructured) json.RawMessage {
 	stored := field(o, enabledPath...)

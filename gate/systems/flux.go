@@ -29,10 +29,10 @@ const (
 	fluxDrifted = "DriftDetected"
 )
 
-// Name is "tofu-controller".
+// Name returns "tofu-controller".
 func (Flux) Name() string { return "tofu-controller" }
 
-// Field is approvePlan.
+// Field returns approvePlan.
 func (Flux) Field() string { return "spec.approvePlan" }
 
 // Handles Terraform objects, in all versions.
@@ -40,7 +40,7 @@ func (Flux) Handles(gvk schema.GroupVersionKind) bool {
 	return gvk.Group == "infra.contrib.fluxcd.io" && gvk.Kind == "Terraform"
 }
 
-// Author is the approvePlan that its author wrote; null for none. What is
+// Author returns the approvePlan that its author wrote; null for none. What is
 // written over the mask, other than what the gate itself opened for, is the
 // author's new value.
 func (Flux) Author(o *unstructured.Unstructured) json.RawMessage {
@@ -86,7 +86,7 @@ func (f Flux) Look(o *unstructured.Unstructured) external.View {
 	return v
 }
 
-// fluxFree is why there is no gate to keep; "" where there is.
+// fluxFree returns why there is no gate to keep; "" where there is.
 func fluxFree(o *unstructured.Unstructured, author string) string {
 	switch {
 	case flag(o, "spec", "force"):
