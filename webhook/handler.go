@@ -39,7 +39,7 @@ func (h *Handler) answer(ctx context.Context, body []byte) (resp ctrl.Response) 
 	return review.Complete(review.Respond(r.Req, d), r.Uid)
 }
 
-// failed is the response if nothing could be decided: a refusal, so that the caller retries, or a warning.
+// failed returns the response if nothing could be decided: a refusal, so that the caller retries, or a warning.
 func failed(e *decider.UndecidedError) ctrl.Response {
 	if code := e.Code(); code != 0 {
 		return ctrl.Errored(code, e)
@@ -70,7 +70,7 @@ func (h StatusHandler) answer(ctx context.Context, body []byte) (resp ctrl.Respo
 	return resp
 }
 
-// dropped are the patches that remove a condition of a status by its index; nil for none, which is -1.
+// dropped returns the patches that remove a condition of a status by its index; nil for none, which is -1.
 func dropped(i int) []jsonpatch.Operation {
 	if i < 0 {
 		return nil

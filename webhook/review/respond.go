@@ -54,7 +54,7 @@ func Patches(req *admission.Request, d admission.Decision) []jsonpatch.Operation
 	return out
 }
 
-// kept are the patches that put back what a change passes without (KR-05-62): the fields of the desired
+// kept returns the patches that put back what a change passes without (KR-05-62): the fields of the desired
 // state that differ, and the external name.
 func kept(object, rest *unstructured.Unstructured) []jsonpatch.Operation {
 	out := replaced(object, rest, func(field string) bool { return field != "metadata" && field != "status" })
@@ -72,7 +72,7 @@ func kept(object, rest *unstructured.Unstructured) []jsonpatch.Operation {
 	return out
 }
 
-// replaced are the patches that replace those top-level fields of an object that differ.
+// replaced returns the patches that replace those top-level fields of an object that differ.
 func replaced(object, by *unstructured.Unstructured, field func(string) bool) (out []jsonpatch.Operation) {
 	fields := maps.Clone(object.Object)
 	maps.Copy(fields, by.Object)

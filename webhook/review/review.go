@@ -111,7 +111,7 @@ func BodyOf(w http.ResponseWriter, r *http.Request) (body []byte, code int32, er
 	return buffer.Bytes(), 0, nil
 }
 
-// Unread is the response to a review that cannot be read. The error is logged.
+// Unread returns the response to a review that cannot be read. The error is logged.
 func Unread(err error, code int32, log logr.Logger) ctrl.Response {
 	if text := err.Error(); len(text) > MaxErrorLength {
 		err = errors.New(strings.ToValidUTF8(text[:MaxErrorLength], "") + "…")

@@ -66,7 +66,7 @@ func cannotListen(address string, err error) error {
 	return fmt.Errorf("--bind-address: cannot listen on %s: %w", address, errors.Unwrap(err))
 }
 
-// Answers is a readiness check: the server accepts connections. Where clients need certificates, it has
+// Answers returns a readiness check: the server accepts connections. Where clients need certificates, it has
 // none, and ends with the connection.
 func Answers(l net.Listener, clients *ClientCA) healthz.Checker {
 	type dialer interface {
