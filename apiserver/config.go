@@ -131,7 +131,7 @@ func (c *Configuration) validate() error {
 	)
 }
 
-// guard is what the plugin guards, in the form of the webhook configuration.
+// guard returns what the plugin guards, in the form of the webhook configuration.
 func (c *Configuration) guard() manifests.Embedded {
 	return manifests.Embedded{Resources: c.Resources, NamespaceSelector: c.NamespaceSelector, ObjectSelector: c.ObjectSelector, DefaultMode: c.DefaultMode}
 }

@@ -301,7 +301,7 @@ func (f *admissionFlags) options() admission.Options {
 		ApproverRBAC: f.approverRBAC}
 }
 
-// controllers are the users who may be controllers, by --controller-users and --controller-namespaces.
+// controllers returns the users who may be controllers, by --controller-users and --controller-namespaces.
 func (f *admissionFlags) controllers() (subject.Eligible, error) {
 	e := subject.Eligible{Namespaces: f.namespaces}
 	for _, n := range f.namespaces {

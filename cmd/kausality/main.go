@@ -43,7 +43,7 @@ func main() {
 	os.Exit(exitCode(err))
 }
 
-// exitCode is 2 for a usage error, 1 for any other.
+// exitCode returns 2 for a usage error, 1 for any other.
 func exitCode(err error) int {
 	if usage := (usageError{}); errors.As(err, &usage) {
 		return exitUsage

@@ -41,14 +41,14 @@ func Check[T any](t *testing.T, file string, update bool) []byte {
 	return stored
 }
 
-// Filled is a value with every field.
+// Filled returns a value with every field.
 func Filled[T any]() T {
 	var out T
 	fill(reflect.ValueOf(&out).Elem())
 	return out
 }
 
-// Invalid is why a document is not valid by a schema.
+// Invalid returns why a document is not valid by a schema.
 func Invalid(t *testing.T, schema []byte, document any) []error {
 	t.Helper()
 	var s spec.Schema
