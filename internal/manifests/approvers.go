@@ -50,7 +50,7 @@ func approverBinding() *admissionregistrationv1.ValidatingAdmissionPolicyBinding
 	return binding(approverProtection, approverProtection, match, admissionregistrationv1.Deny)
 }
 
-// mayApprove is an expression that is true where the user has the right to approve on the object (KR-02-13).
+// mayApprove returns an expression that is true where the user has the right to approve on the object (KR-02-13).
 func mayApprove(a facts.ApproverRBAC) string {
 	const on = `authorizer.group(request.resource.group).resource(request.resource.resource)`
 	return rightTo(a, on, requested)

@@ -17,7 +17,7 @@ const (
 		`(has(object.metadata.labels) ? object.metadata.labels : {}))`
 )
 
-// covers is a CEL expression that is true where a Scope holds for a request. Of
+// covers returns a CEL expression that is true where a Scope holds for a request. Of
 // an entry's own Scope it compares only the resources: the webhook's selectors
 // cover the rest.
 func covers(s settings.Scope, own bool) string {
@@ -40,7 +40,7 @@ func covers(s settings.Scope, own bool) string {
 	return "(" + strings.Join(parts, " && ") + ")"
 }
 
-// selects are CEL expressions that are all true where the labels match.
+// selects returns CEL expressions that are all true where the labels match.
 func selects(s *metav1.LabelSelector) []string {
 	if s == nil {
 		return nil
@@ -55,7 +55,7 @@ func selects(s *metav1.LabelSelector) []string {
 	return out
 }
 
-// label is a CEL expression for one requirement of a label selector.
+// label returns a CEL expression for one requirement of a label selector.
 func label(key string, op metav1.LabelSelectorOperator, values []string) string {
 	has := quote(key) + " in " + celLabels
 	in := "(" + has + " && " + celLabels + "[" + quote(key) + "] in " + list(values) + ")"

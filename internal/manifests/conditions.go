@@ -63,7 +63,7 @@ var externalNameChanges = valueChanges(v1alpha1.AnnotationKeyExternalName)
 // resourceNameChanges is true where the composition resource name does (KR-13-65). It is evaluated where any annotation changes.
 var resourceNameChanges = valueChanges(v1alpha1.AnnotationKeyCompositionResourceName)
 
-// valueChanges is true where the value of an annotation does, of which none is as good as an empty one.
+// valueChanges is true where the value of an annotation changes. A missing annotation counts as empty.
 func valueChanges(key string) string {
 	value := func(object string) string {
 		annotations := object + `.metadata.annotations`

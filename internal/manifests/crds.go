@@ -18,7 +18,7 @@ const (
 	providerProtection = "kausality-provider-protection"
 )
 
-// allows is a CEL expression that is true where the deletion of a CRD is allowed.
+// allows returns a CEL expression that is true where the deletion of a CRD is allowed.
 func allows(object string) string {
 	return `has(` + object + `.metadata.annotations) && "kausality.io/allow-deletion" in ` + object + `.metadata.annotations &&
 ` + object + `.metadata.annotations["kausality.io/allow-deletion"] == "true"`
@@ -94,7 +94,7 @@ func variables[T any](values []T, empty T) []admissionregistrationv1.Variable {
 	return out
 }
 
-// allOf is a CEL expression for the list of the variables.
+// allOf returns a CEL expression for the list of the variables.
 func allOf(vs []admissionregistrationv1.Variable) string {
 	names := make([]string, 0, len(vs))
 	for _, v := range vs {
@@ -103,7 +103,7 @@ func allOf(vs []admissionregistrationv1.Variable) string {
 	return "[" + strings.Join(names, ", ") + "]"
 }
 
-// MaskedPolicies are those of the policies of Guard that depend on what is masked.
+// MaskedPolicies returns those of the policies of Guard that depend on what is masked.
 func MaskedPolicies(m Masked) []*admissionregistrationv1.ValidatingAdmissionPolicy {
 	return []*admissionregistrationv1.ValidatingAdmissionPolicy{crdPolicy(m), providerPolicy(m)}
 }

@@ -25,7 +25,7 @@ var ownGroups = []string{"apiextensions.k8s.io", "rbac.authorization.k8s.io"}
 const ownObjects = `(!has(request.namespace) || request.namespace == "") && has(request.name) &&
 (request.name.startsWith("kausality-") || request.name.endsWith(".kausality.io"))`
 
-// uncritical is the condition that keeps what is critical away from the webhook; only of an entry for such groups.
+// uncritical returns the condition that keeps what is critical away from the webhook; only of an entry for such groups.
 func (e entry) uncritical() []admissionregistrationv1.MatchCondition {
 	var never []string
 	for _, g := range e.groups {

@@ -35,7 +35,7 @@ func driftPolicy(components []string) *admissionregistrationv1.ValidatingAdmissi
 				"while its change is held; to let the change pass, approve it"))
 }
 
-// others is an expression that is true for users that are neither Kausality's components nor carry out the deletions of other users.
+// others returns an expression that is true for users that are neither Kausality's components nor carry out the deletions of other users.
 func others(components []string) string {
 	return `!request.userInfo.username.startsWith("` + serviceAccountPrefix + Namespace + `:kausality-") &&
 !(request.userInfo.username in ` + list(slices.Concat(cascadingDeleters, components)) + `)`

@@ -25,7 +25,7 @@ type Outage struct {
 	Enforced int
 }
 
-// String is what `kubectl get` shows.
+// String returns what `kubectl get` shows.
 func (o Outage) String() string {
 	text := "allows"
 	switch {

@@ -140,7 +140,7 @@ func failurePolicyOf(mode, byDefault v1alpha1.Mode) admissionregistrationv1.Fail
 	return admissionregistrationv1.Ignore
 }
 
-// labelKeys are those of the labels that decide which Scope holds for an object of the
+// labelKeys returns those of the labels that decide which Scope holds for an object of the
 // entry; sorted, nil for none.
 func (e entry) labelKeys() []string {
 	var out []string
@@ -168,7 +168,7 @@ func groupsOf(scopes []settings.Scope) []group {
 	return sorted(byName)
 }
 
-// mine is a CEL expression that is true where one of the entry's own Scopes is
+// mine returns a CEL expression that is true where one of the entry's own Scopes is
 // the most specific for a request; "" where its rules suffice. Where an earlier
 // Scope cannot be evaluated from the request alone, since it selects Namespaces by
 // their labels, the request goes to both entries: the webhook gives both the same

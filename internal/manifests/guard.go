@@ -132,7 +132,7 @@ func policyRoles(in *input) []*rbacv1.ClusterRole {
 	}
 }
 
-// onlyTraced are the names of the groups about which all Scopes only trace.
+// onlyTraced returns the names of the groups about which all Scopes only trace.
 func onlyTraced(scopes []settings.Scope) map[string]bool {
 	out := map[string]bool{}
 	for _, s := range scopes {

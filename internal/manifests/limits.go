@@ -144,7 +144,7 @@ r.allow.all(a, a.relation != "External" || a.verbs == ["Update"])))`,
 	}
 }
 
-// literal is a value of strings and the like in CEL, which JSON is.
+// literal returns a value of strings and the like in CEL: its JSON.
 func literal(v any) string {
 	raw, _ := json.Marshal(v) //nolint:errchkjson // Strings and the like alone.
 	return string(raw)

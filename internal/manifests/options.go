@@ -109,15 +109,15 @@ func (in *input) client(path string) admissionregistrationv1.WebhookClientConfig
 	return out
 }
 
-// ComponentUsers are the ServiceAccounts of our processes as the manifests install them.
+// ComponentUsers returns the ServiceAccounts of our processes as the manifests install them.
 func ComponentUsers() []string {
 	return []string{WebhookUser(), serviceAccountPrefix + Namespace + ":" + componentGate}
 }
 
-// WebhookUser is the ServiceAccount of the webhook as the manifests install it.
+// WebhookUser returns the ServiceAccount of the webhook as the manifests install it.
 func WebhookUser() string { return serviceAccountPrefix + Namespace + ":" + componentWebhook }
 
-// components are the users that our processes run as.
+// components returns the users that our processes run as.
 func (in *input) components() []string {
 	out := ComponentUsers()
 	for _, u := range in.users {

@@ -52,7 +52,7 @@ var touches = annotationsChange + ` && (` + keptRemoved + ` || !` + specChanges 
       ` + authorKeys + `.exists(k, ` + differs("was", "now") + `)))))`
 
 // statusTouches is true where a write of a status changes the controller reference or any
-// annotation of ours, which built-in kinds store (KR-13-54). Very many annotations are not
+// annotation of Kausality, which built-in kinds store (KR-13-54). Very many annotations are not
 // gone over: the system's own are compared then as in any write.
 const statusTouches = `(has(request.subResource) && request.subResource == "status" && (` + parentChanges + ` || ` + annotationsChange + ` &&
 [` + annotationsNow + `].exists(now, [` + annotationsWas + `].exists(was, size(now) <= 200 && size(was) <= 200 && (
@@ -69,7 +69,7 @@ var keptRemoved = func() string {
 	return `(has(oldObject.metadata.annotations) && (` + strings.Join(removed, " || ") + `))`
 }()
 
-// differs is a CEL expression that is true where annotation k is not the same in
+// differs returns a CEL expression that is true where annotation k is not the same in
 // both maps.
 func differs(was, now string) string {
 	return `((k in ` + was + `) != (k in ` + now + `) || k in ` + now + ` && ` + was + `[k] != ` + now + `[k])`
@@ -141,12 +141,12 @@ const (
 // WritesBinding reports whether the policy controller writes the binding of that name.
 func WritesBinding(name string) bool { return slices.Contains(writtenBindings(), name) }
 
-// writtenBindings are the names of all bindings that the policy controller writes.
+// writtenBindings returns the names of all bindings that the policy controller writes.
 func writtenBindings() []string {
 	return append([]string{orphanProtection, crdProtection, crdApproval, providerProtection, approverProtection}, bindingNames()...)
 }
 
-// bindingNames are the names of bindings of annotationProtection. They are numbered, since
+// bindingNames returns the names of bindings of annotationProtection. They are numbered, since
 // RBAC grants access by name, and the policy controller has none to other bindings
 // (KR-13-44).
 func bindingNames() []string {

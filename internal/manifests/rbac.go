@@ -72,7 +72,7 @@ func crossplaneRole() *rbacv1.ClusterRole {
 	return r
 }
 
-// webhookRules are the access of the webhook beside what it guards (KR-13-43).
+// webhookRules returns the access of the webhook beside what it guards (KR-13-43).
 func webhookRules() []rbacv1.PolicyRule {
 	return append(common(),
 		rbacRule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations"}, observe...), // which resources are guarded
@@ -97,7 +97,7 @@ func webhookRules() []rbacv1.PolicyRule {
 	)
 }
 
-// gateRules are the access of the gate beside what it guards (KR-13-43).
+// gateRules returns the access of the gate beside what it guards (KR-13-43).
 func gateRules() []rbacv1.PolicyRule {
 	return append(common(),
 		rbacRule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations"}, read...), // which resources are guarded
@@ -140,7 +140,7 @@ func rbacRule(apiGroup string, resources []string, verbs ...string) rbacv1.Polic
 	return rbacv1.PolicyRule{APIGroups: []string{apiGroup}, Resources: resources, Verbs: verbs}
 }
 
-// named is a rule for objects of certain names.
+// named returns a rule for objects of certain names.
 func named(apiGroup, resource string, verbs []string, names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{apiGroup}, Resources: []string{resource}, ResourceNames: names, Verbs: verbs}
 }
@@ -217,7 +217,7 @@ func accountSubject(ns, name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: name}
 }
 
-// serviceAccount that a user name stands for.
+// serviceAccount returns the ServiceAccount of a user name; ok is false for another user.
 func serviceAccount(user string) (ns, name string, ok bool) {
 	rest, ok := strings.CutPrefix(user, serviceAccountPrefix)
 	if !ok {

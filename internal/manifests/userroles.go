@@ -17,7 +17,7 @@ const (
 	LabelApprover = v1alpha1.AnnotationPrefix + "aggregate-to-approver"
 )
 
-// viewerRole is what the plugin reads beside the objects of its user. It is not added to
+// viewerRole returns what the plugin reads beside the objects of its user. It is not added to
 // the role view of Kubernetes: Drifts have values of objects that a user of view may not read.
 func viewerRole() *rbacv1.ClusterRole {
 	r := clusterRole(RoleViewer, []rbacv1.PolicyRule{

@@ -138,7 +138,7 @@ func rolloutConfiguration(in *input) *admissionregistrationv1.MutatingWebhookCon
 	return configuration(configurationRollouts, w)
 }
 
-// policyStatuses are the status subresources of all kinds of policies.
+// policyStatuses returns the status subresources of all kinds of policies.
 func policyStatuses() []string {
 	out := make([]string, 0, len(v1alpha1.PolicyResources()))
 	for _, r := range v1alpha1.PolicyResources() {
