@@ -22,7 +22,7 @@ type applied struct {
 	version string
 }
 
-// apply an object where it is not as it was left, or is to be otherwise (KR-12-02).
+// apply an object if it was changed since it was applied, or is to be changed (KR-12-02).
 func (c *Controller) apply(ctx context.Context, object client.Object) error {
 	u, err := c.owned(ctx, object)
 	if err != nil {
@@ -56,8 +56,8 @@ func key(o client.Object) string {
 	return o.GetObjectKind().GroupVersionKind().Kind + " " + o.GetName()
 }
 
-// owned is an object as it is applied: by us, and by nothing that stays when the
-// installation goes.
+// owned returns an object as it is applied: with the labels of Kausality, and with an owner by which it is
+// deleted with the installation.
 func (c *Controller) owned(ctx context.Context, object client.Object) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {

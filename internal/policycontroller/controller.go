@@ -42,7 +42,7 @@ type Controller struct {
 	maskedKinds map[schema.GroupResource]maskedKind
 	// protected CRDs, as they were last written.
 	protected manifests.Masked
-	// pulse of the webhook; nil where it is not known.
+	// pulse of the webhook; nil if it is not known.
 	pulse *pulse
 	// deriver of policies from graphs; nil for none.
 	deriver *deriver
@@ -114,7 +114,7 @@ func (c *Controller) understand(list *v1alpha1.KausalityList) (settings.Set, map
 	return set, faults
 }
 
-// lenient are Scopes that only log.
+// lenient returns Scopes that only log.
 func lenient(scopes []settings.Scope) []settings.Scope {
 	out := slices.Clone(scopes)
 	for i := range out {
@@ -165,7 +165,7 @@ func (c *Controller) write(ctx context.Context, scopes []settings.Scope, retaine
 	return guarded, c.prune(ctx, objects)
 }
 
-// crossplaneReads is what the function may have Crossplane read: a fetch that is forbidden would fail each pipeline
+// crossplaneReads returns what the function may have Crossplane read: a fetch that is forbidden would fail each pipeline
 // with a policySelector (KR-09-08).
 func (c *Controller) crossplaneReads(ctx context.Context) (string, error) {
 	role := partial(rbacv1.SchemeGroupVersion.WithKind("ClusterRole"))

@@ -59,7 +59,7 @@ func (e *foreignError) Error() string {
 	return "AllowancePolicy " + e.name + " exists and was not derived; delete or rename it"
 }
 
-// write a policy where it is not as it is wanted, and return it. The API server decides what exists: the cache may be late.
+// write a policy if it is not as wanted, and return it. The API server decides what exists: the cache may be late.
 func (d *deriver) write(ctx context.Context, want *v1alpha1.AllowancePolicy, have map[string]*v1alpha1.AllowancePolicy) (*v1alpha1.AllowancePolicy, error) {
 	graph := derivedFrom(want)
 	if live := have[want.Name]; live != nil && is(live, want) {

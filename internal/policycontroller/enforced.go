@@ -37,7 +37,7 @@ func enforces(ns client.Object) bool {
 	return v1alpha1.Mode(ns.GetAnnotations()[v1alpha1.AnnotationKeyMode]) == v1alpha1.ModeEnforce
 }
 
-// enforcedChanges are the events of Namespaces that begin or cease to enforce.
+// enforcedChanges selects the events of Namespaces that begin or cease to enforce.
 func enforcedChanges() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return enforces(e.Object) },
@@ -46,7 +46,7 @@ func enforcedChanges() predicate.Predicate {
 	}
 }
 
-// enforced are the names of the Namespaces that enforce by their annotation, sorted, without those where no webhook is ever called
+// enforced returns the names of the Namespaces that enforce by their annotation, sorted, without those where no webhook is ever called
 // (KR-12-10). A Namespace that is being deleted enforces until it is gone.
 func (c *Controller) enforced(ctx context.Context) ([]string, error) {
 	list := &metav1.PartialObjectMetadataList{}

@@ -151,7 +151,7 @@ func createAuthorsPolicy(ctx context.Context, c *Controller, p *pass) error {
 	return c.traceAuthors(ctx, p.policies)
 }
 
-// again is after how long there is something to do, at the latest: with the certificates, to count masked objects, and to
+// again returns after how long there is something to do, at the latest: with the certificates, to count masked objects, and to
 // release what is retained.
 func (c *Controller) again(p *pass) time.Duration {
 	again := p.certificates.again

@@ -38,7 +38,7 @@ type pulse struct {
 	last atomic.Pointer[metav1.Condition]
 }
 
-// answering is the condition Answering, without its generation.
+// answering returns the condition Answering, without its generation.
 func answering(status metav1.ConditionStatus, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: v1alpha1.KausalityAnswering, Status: status, Reason: reason, Message: message}
 }

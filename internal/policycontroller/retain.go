@@ -25,7 +25,7 @@ func (c *Controller) live(ctx context.Context) (*admissionregistrationv1.Mutatin
 	out := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	err := c.Direct.Get(ctx, client.ObjectKey{Name: scope.ConfigurationName}, out)
 	if kerrors.IsNotFound(err) {
-		return nil, nil // nil is none.
+		return nil, nil // nil for a configuration that does not exist
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the webhook configuration: %w", err)
@@ -33,7 +33,7 @@ func (c *Controller) live(ctx context.Context) (*admissionregistrationv1.Mutatin
 	return out, nil
 }
 
-// retained are the resources, as RESOURCE.GROUP, that were guarded, that the
+// retained returns the resources, as RESOURCE.GROUP, that were guarded, that the
 // policies have not, and of which something is masked still, or may be: the first
 // count of masked objects begins once all processes have observed the change. Until
 // then the API server uses the earlier configuration, and the gate may carry out

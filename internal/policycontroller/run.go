@@ -46,7 +46,7 @@ type Options struct {
 	// Owner is the ClusterRole that owns what is made here, so that it goes when
 	// the installation does; "" for none.
 	Owner string
-	// TraceAuthors creates the policy manifests.AuthorsPolicy where there is none.
+	// TraceAuthors creates the policy manifests.AuthorsPolicy if it does not exist.
 	TraceAuthors bool
 }
 

@@ -17,7 +17,7 @@ import (
 // request that changes labels.
 const maxSelectedBy = 50
 
-// selectedBy are the keys of the labels by which ApprovalRules and UpgradeAllowances select objects, sorted: the webhook is called where
+// selectedBy returns the keys of the labels by which ApprovalRules and UpgradeAllowances select objects, sorted: the webhook is called where
 // they change, and decides who may (KR-13-46, KR-14-60). Past the bound, those of the last ones by name are left out, of UpgradeAllowances first.
 func (c *Controller) selectedBy(ctx context.Context) ([]string, error) {
 	rules, upgrades := &v1alpha1.ApprovalRuleList{}, &v1alpha1.UpgradeAllowanceList{}

@@ -108,7 +108,7 @@ func unreadable(o *unstructured.Unstructured, err error) *Compiled {
 	return c
 }
 
-// Ineffective are the verbs of relation External in a policy that have no effect, as
+// Ineffective returns the verbs of relation External in a policy that have no effect, as
 // allowance.Ineffective; nil for other policies and what cannot be read as one.
 func Ineffective(o *unstructured.Unstructured) (certain, possible []allowance.RuleError) {
 	switch o.GetKind() {
@@ -144,7 +144,7 @@ func typed[T any](o *unstructured.Unstructured) (*T, error) {
 	return out, nil
 }
 
-// allowanceRules are the paths of all rules of an AllowancePolicy, in the order of its
+// allowanceRules returns the paths of all rules of an AllowancePolicy, in the order of its
 // spec. The shorthand form is one rule.
 func allowanceRules(p *v1alpha1.AllowancePolicy) []string {
 	if p.Spec.Match != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Unbound are the parts of a policy that can have no effect (KR-06-26); nil for what is no
+// Unbound returns the parts of a policy that can have no effect (KR-06-26); nil for what is no
 // policy. kinds is nil where no cluster is known.
 func Unbound(o *unstructured.Unstructured, kinds allowance.Kinds, now time.Time) []allowance.RuleError {
 	switch o.GetKind() {
@@ -39,7 +39,7 @@ func Unbound(o *unstructured.Unstructured, kinds allowance.Kinds, now time.Time)
 	return nil
 }
 
-// withoutEffect is what a policy has without effect: Unbound, and verbs of the kind.
+// withoutEffect returns what a policy has without effect: Unbound, and verbs of the kind.
 func withoutEffect(o *unstructured.Unstructured, kinds allowance.Kinds, now time.Time) []allowance.RuleError {
 	certain, possible := Ineffective(o)
 	return slices.Concat(certain, possible, Unbound(o, kinds, now))
@@ -127,7 +127,7 @@ func of(rule string, errs []allowance.RuleError) []allowance.RuleError {
 	return out
 }
 
-// effective is the condition of a policy by what can have no effect.
+// effective returns the condition of a policy by what can have no effect.
 func effective(found []allowance.RuleError) metav1.Condition {
 	if len(found) == 0 {
 		return metav1.Condition{Type: v1alpha1.ConditionEffective, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonEffective,

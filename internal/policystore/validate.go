@@ -82,7 +82,7 @@ func texts(errs []allowance.RuleError) []string {
 	return out
 }
 
-// invalid is the refusal of a policy, with the errors and their places.
+// invalid returns the refusal of a policy, with the errors and their places.
 func invalid(o *unstructured.Unstructured, what string, errs []allowance.RuleError) ctrl.Response {
 	causes := make([]metav1.StatusCause, 0, len(errs))
 	for _, e := range errs {
