@@ -94,7 +94,7 @@ func valid(p Pair, now time.Time) bool {
 	return p.Certificate != nil && p.Key != nil && now.Before(p.Certificate.NotAfter)
 }
 
-// made is when a certificate was made: it is valid from a little earlier, for
+// made returns when a certificate was made: it is valid from a little earlier, for
 // clocks that differ.
 func made(c *x509.Certificate) time.Time {
 	return c.NotBefore.Add(skew(c.NotAfter.Sub(c.NotBefore) / 2))
@@ -150,7 +150,7 @@ func needed(s State, now time.Time, settle time.Duration) []Pair {
 	return s.Authorities[max(from, len(s.Authorities)-maxAuthorities):]
 }
 
-// again is when the next step may be due.
+// again returns when the next step may be due.
 func (r Rotation) again(s State, now time.Time, settle time.Duration) time.Duration {
 	soonest := func(c *x509.Certificate) time.Duration { return c.NotAfter.Add(-c.NotAfter.Sub(made(c)) / 3).Sub(now) }
 	out := min(soonest(newest(s.Authorities).Certificate), soonest(s.Serving.Certificate))

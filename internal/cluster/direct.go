@@ -225,7 +225,7 @@ func (d *Direct) Mode(ctx context.Context, s *parent.State, byDefault v1alpha1.M
 	return m, own, err
 }
 
-// Namespace is what is declared on a Namespace; zero where it does not exist.
+// Namespace returns what is declared on a Namespace; zero where it does not exist.
 func (d *Direct) Namespace(ctx context.Context, name string) (settings.Namespace, error) {
 	ns, err := d.namespace(ctx, name)
 	return ns.Declared, err
@@ -244,7 +244,7 @@ func (d *Direct) Settings(ctx context.Context, ref parent.Ref, labels map[string
 	return d.settings(d.Policies.Set(), ref, labels, ns.Labels), nil
 }
 
-// Initialized are the condition types that report a kind as initialized by the
+// Initialized returns the condition types that report a kind as initialized by the
 // policies; nil for none.
 func (d *Direct) Initialized(ctx context.Context, gk schema.GroupKind) ([]string, error) {
 	d.policies.Do(func() { d.policiesFailed = d.readPolicies(ctx) })

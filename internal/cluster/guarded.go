@@ -91,7 +91,7 @@ func (d *Direct) MayReview(ctx context.Context, ref parent.Ref) bool {
 	return d.reviews(ref, readLabels(ctx, d), scope.AnyLabels)
 }
 
-// readLabels is labelsOf, with what cannot be read as an error of Failed.
+// readLabels is labelsOf, but Failed returns the errors.
 func readLabels(ctx context.Context, d *Direct) func(string) (map[string]string, error) {
 	return func(namespace string) (map[string]string, error) {
 		of, err := d.labelsOf(ctx)(namespace)

@@ -106,7 +106,7 @@ func opens(rule map[string]any, port int64) bool {
 	})
 }
 
-// ApprovalRules are the names of all ApprovalRules, sorted; nil for none.
+// ApprovalRules returns the names of all ApprovalRules, sorted; nil for none.
 func ApprovalRules(ctx context.Context, client dynamic.Interface) (out []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, directTimeout)
 	defer cancel()

@@ -16,7 +16,7 @@ import (
 	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
 )
 
-// Unread are sentences about what could not be read, so that answers are incomplete.
+// Unread returns sentences about what could not be read, so that answers are incomplete.
 func (d *Direct) Unread() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -42,7 +42,7 @@ func sumOf(refs []parent.Ref) (sum uint64) {
 
 func newWholes() *wholes { return &wholes{utilcache.NewLRUExpireCache(maxWholes)} }
 
-// whole is what the deletion of a composite, Claim or instance deletes; false where it cannot be read, and no approval of it counts.
+// whole returns what the deletion of a composite, Claim or instance deletes; false where it cannot be read, and no approval of it counts.
 func (c *Cluster) whole(ctx context.Context, root *parent.State) (identity.Whole, bool) {
 	key := wholeOf{root.UID, root.ResourceVersion, sumOf(c.Below(root))}
 	if w, ok := c.wholes.cache.Get(key); ok {

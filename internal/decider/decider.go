@@ -200,7 +200,7 @@ func (dr *Decider) decideOn(ctx context.Context, in Incoming) (admission.Decisio
 	return d, err
 }
 
-// ClaimsKeys are the keys that seal claims; none without a cluster.
+// ClaimsKeys returns the keys that seal claims; none without a cluster.
 func (dr *Decider) ClaimsKeys() *approval.Keys {
 	if dr.Cluster == nil {
 		return nil

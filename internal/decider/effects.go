@@ -58,7 +58,7 @@ func (dr *Decider) report(req *admission.Request, r *admission.Report, passes, l
 	})
 }
 
-// reportRequest is the request as it is in reports.
+// reportRequest returns the request as it is in reports.
 func reportRequest(req *admission.Request) *v1alpha1.ReportRequest {
 	return &v1alpha1.ReportRequest{
 		User: req.User.Name, Groups: req.User.Groups, UID: req.User.UID,

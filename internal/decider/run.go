@@ -57,7 +57,7 @@ type Options struct {
 	Caller func(context.Context) string
 }
 
-// Cached are the objects that the cache of the manager has: the Drifts.
+// Cached returns the objects that the cache of the manager has: the Drifts.
 func Cached() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&v1alpha1.Drift{}: {Transform: drift.Trim}}
 }

@@ -55,7 +55,7 @@ func (w *world) Settings(object parent.Ref, labels map[string]string) settings.S
 	return w.fresh.Settings(w.inForce(), object, labels)
 }
 
-// inForce are the Kausality policies.
+// inForce returns the Kausality policies.
 func (w *world) inForce() settings.Set {
 	if w.policies != nil {
 		return *w.policies
@@ -66,7 +66,7 @@ func (w *world) inForce() settings.Set {
 // Removing reports whether Kausality is being removed.
 func (w *world) Removing() bool { return w.cluster.Scope.Removing() }
 
-// Initialized are the condition types that policies name for a kind.
+// Initialized returns the condition types that policies name for a kind.
 func (w *world) Initialized(kind schema.GroupKind) []string {
 	return w.inForce().Initialized(kind.Group, kind.Kind)
 }
@@ -142,7 +142,7 @@ func (w *world) Parent(ctx context.Context, ref parent.Ref, live bool) (*parent.
 	return w.memory.FillState(o.State), nil
 }
 
-// Settled is what this replica has seen; the leader writes it to the parent later.
+// Settled returns what this replica has seen; the leader writes it to the parent later.
 func (w *world) Settled(ref parent.Ref) int64 { return w.memory.Settled(ref) }
 
 // StatusWriter is what this replica has seen of status writes that were stored (KR-13-20).

@@ -25,7 +25,7 @@ func NewChannel(c client.Client, component, name string, recorder events.EventRe
 // isChannel reports whether a receiver is a Channel.
 func isChannel(receiver string) bool { return !strings.Contains(receiver, "/") }
 
-// Owed are the phases of a drift that the channel is to show, in their order, as of other receivers (KR-10-14).
+// Owed returns the phases of a drift that the channel is to show, in their order, as of other receivers (KR-10-14).
 func (c *Channel) Owed(d *v1alpha1.Drift) []v1alpha1.DriftPhase { return owed(&d.Status, c.t.Name) }
 
 // Delivered records in a Drift the phase that the channel shows.

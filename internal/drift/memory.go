@@ -284,7 +284,7 @@ func (m *Memory) Forget(d *v1alpha1.DriftSpec) {
 	}
 }
 
-// Below is what is held of the children of a parent, sorted; own as in admission.Below.
+// Below returns what is held of the children of a parent, sorted; own as in admission.Below.
 func (m *Memory) Below(ref parent.Ref, own bool) (out []admission.Below) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

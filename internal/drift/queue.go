@@ -70,7 +70,7 @@ func (q *queue[T]) append(key string, item T) {
 	q.waiting++
 }
 
-// len is the number of items that wait.
+// len returns the number of items that wait.
 func (q *queue[T]) len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -226,7 +226,7 @@ func (d *Deliverer) clean(ctx context.Context) error {
 	return nil
 }
 
-// seconds is a time as objects have it.
+// seconds returns a time as objects have it.
 func seconds(at time.Time) *metav1.Time {
 	return new(metav1.NewTime(at.UTC().Truncate(time.Second)))
 }

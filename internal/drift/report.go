@@ -34,7 +34,7 @@ const (
 	maxLabels = 32
 )
 
-// object is the Drift of a report: in the namespace of the parent, else of the child, else in
+// object returns the Drift of a report: in the namespace of the parent, else of the child, else in
 // HomeNamespace, and owned by the parent (KR-10-01).
 func object(r *admission.Report) *v1alpha1.Drift {
 	d := &v1alpha1.Drift{Spec: r.Drift}
@@ -52,7 +52,7 @@ func ownersOf(p parent.Ref) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: p.Name, UID: p.UID}}
 }
 
-// boundedRequest is a request as a Drift has it; nil for nil.
+// boundedRequest returns a request as a Drift has it; nil for nil.
 func boundedRequest(r *v1alpha1.ReportRequest) *v1alpha1.ReportRequest {
 	if r == nil {
 		return nil
@@ -200,7 +200,7 @@ func commandsOf(d *v1alpha1.Drift, p parent.Ref, kind func(schema.GroupVersionKi
 	return out
 }
 
-// slashed is a target of kubectl as the plugin takes it: TYPE/NAME.
+// slashed returns a target of kubectl as the plugin takes it: TYPE/NAME.
 func slashed(target string) string {
 	words := strings.Split(target, " ")
 	if n := len(words); n == 2 || n == 4 {

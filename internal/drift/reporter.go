@@ -189,7 +189,7 @@ func (i Item) again(err error) bool {
 	return !refused && clock.Since(i.at) < retryFor
 }
 
-// wait is the time before an item is recorded again.
+// wait returns the time before an item is recorded again.
 func (i Item) wait() time.Duration {
 	return min(firstRetry<<min(i.tries-1, 10), lastRetry)
 }
@@ -274,7 +274,7 @@ func (r *Reporter) began(d *v1alpha1.Drift, p *parent.State, logged bool) {
 	r.Records.Add(records.OfDrift(d, of, logged))
 }
 
-// begun is the status of an occurrence since a time.
+// begun returns the status of an occurrence since a time.
 func (r *Reporter) begun(since *metav1.Time) v1alpha1.DriftStatus {
 	return v1alpha1.DriftStatus{Phase: v1alpha1.DriftDetected, Since: since, Deliveries: owing(r.Receivers, since)}
 }

@@ -196,7 +196,7 @@ func (s *Sender) why(err error) error {
 	return err
 }
 
-// MarkedReport is what kausality notify test sends: it is marked, and about no drift.
+// MarkedReport returns what kausality notify test sends: it is marked, and about no drift.
 func MarkedReport(cluster string, now time.Time) v1alpha1.DriftReport {
 	at := metav1.NewTime(now.UTC().Truncate(time.Second))
 	example := v1alpha1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: metav1.NamespaceDefault, Name: "example"}

@@ -34,7 +34,7 @@ func NewClient(config *rest.Config, client *http.Client) (dynamic.Interface, err
 // serializer is that of a dynamic client, and reads JSON in one pass.
 type serializer struct{ runtime.NegotiatedSerializer }
 
-// SupportedMediaTypes are those of a dynamic client, where events in JSON are read by framer and event.
+// SupportedMediaTypes returns those of a dynamic client, where events in JSON are read by framer and event.
 func (s serializer) SupportedMediaTypes() []runtime.SerializerInfo {
 	out := slices.Clone(s.NegotiatedSerializer.SupportedMediaTypes())
 	for i := range out {

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Object is what k8s.io/apimachinery/pkg/util/json reads of a JSON object: whole numbers are int64 if they fit,
+// Object returns what k8s.io/apimachinery/pkg/util/json reads of a JSON object: whole numbers are int64 if they fit,
 // others float64, and the last of equal names counts. It reads every byte once.
 func Object(raw []byte) (map[string]any, error) { return values(raw, false) }
 
@@ -216,7 +216,7 @@ func (p *parser) list(like, own *part) (any, error) {
 	return out, err
 }
 
-// number is an int64 or a float64.
+// number returns an int64 or a float64.
 func number(s string) (any, error) {
 	if !strings.ContainsAny(s, ".eE") {
 		if n, err := strconv.ParseInt(s, 10, 64); err == nil {

@@ -75,7 +75,7 @@ func NewLearner() *Learner {
 // index of an item, which the paths of policies replace by [*].
 var index = regexp.MustCompile(`\[\d+\]`)
 
-// general is a path as a policy has it: other items of the same list are changed by
+// general returns a path as a policy has it: other items of the same list are changed by
 // the next intent.
 func general(path string) string { return index.ReplaceAllString(path, "[*]") }
 

@@ -122,7 +122,7 @@ func (r *Result) replay(ctx context.Context, e *admission.Evaluator, w *world, c
 	return nil
 }
 
-// unopened is what a user reads of a gate that no allowance opens, with what would.
+// unopened returns what a user reads of a gate that no allowance opens, with what would.
 func unopened(c *Change, d *admission.Decision) string {
 	verb := v1alpha1.VerbUpdate
 	if c.Operation == admission.Create {
@@ -147,7 +147,7 @@ func carrying(o *unstructured.Unstructured, granted map[string]string) *unstruct
 	return withAnnotation(o, v1alpha1.AnnotationKeyAllowances, granted[string(o.GetUID())])
 }
 
-// asSent is an object before Kausality wrote to it: the annotations that the
+// asSent returns an object before Kausality wrote to it: the annotations that the
 // replay writes itself are those of the object before.
 func asSent(o, old *unstructured.Unstructured) *unstructured.Unstructured {
 	for _, k := range []string{v1alpha1.AnnotationKeyAllowances, v1alpha1.AnnotationKeyTrace, v1alpha1.AnnotationKeyUpdaters} {
@@ -160,7 +160,7 @@ func asSent(o, old *unstructured.Unstructured) *unstructured.Unstructured {
 	return o
 }
 
-// enforced is an object without a mode of its own.
+// enforced returns an object without a mode of its own.
 func enforced(o *unstructured.Unstructured) *unstructured.Unstructured {
 	if o == nil {
 		return nil

@@ -213,7 +213,7 @@ func notReady(p *states.Object) string {
 	return "its status does not report it as current"
 }
 
-// below are the managed resources by the UIDs of their parents, and those without a parent by their own.
+// below returns the managed resources by the UIDs of their parents, and those without a parent by their own.
 func (c *Controller) below() map[types.UID][]*states.Object {
 	out := map[types.UID][]*states.Object{}
 	for _, i := range c.Cluster.Kinds.All() {

@@ -27,7 +27,7 @@ func New(client dynamic.Interface, resource schema.GroupVersionResource, name st
 	return NewIn(client, resource, metav1.NamespaceAll, name, summarize)
 }
 
-// NewIn is newInformer in one namespace.
+// NewIn is New for objects in one namespace.
 func NewIn(client dynamic.Interface, resource schema.GroupVersionResource, namespace, name string,
 	summarize func(*unstructured.Unstructured) any) cache.SharedIndexInformer {
 	byName := func(o *metav1.ListOptions) {

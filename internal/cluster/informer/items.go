@@ -40,7 +40,7 @@ func Labelled(ctx context.Context, r dynamic.ResourceInterface, selector string,
 	}
 }
 
-// ResourceOf is the client of a resource, in a namespace where it is namespaced.
+// ResourceOf returns the client of a resource, in a namespace where it is namespaced.
 func ResourceOf(c dynamic.Interface, r schema.GroupVersionResource, namespaced bool, namespace string) dynamic.ResourceInterface {
 	if namespaced {
 		return c.Resource(r).Namespace(namespace)

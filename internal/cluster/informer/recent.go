@@ -62,7 +62,7 @@ func (r *Recent[T]) Get(ctx context.Context) (T, error) {
 	}
 }
 
-// known is the last read, while it is used; nil for none.
+// known returns the last read, while it is used; nil for none.
 func (r *Recent[T]) known() *recentRead[T] {
 	if last := r.last.Load(); last != nil && r.now().Before(last.until) {
 		return last

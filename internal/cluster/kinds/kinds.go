@@ -104,7 +104,7 @@ func (k *Kinds) defines(d *definition) {
 	}
 }
 
-// named are the served versions of all kinds of a name, unordered.
+// named returns the served versions of all kinds of a name, unordered.
 func (k *Kinds) named(kind string) []Info {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -250,7 +250,7 @@ func (k *Kinds) HasCRD(gvk schema.GroupVersionKind) bool {
 	return ok
 }
 
-// OfResource is the kind of a resource: of a CRD, else as discovery has it. It
+// OfResource returns the kind of a resource: of a CRD, else as discovery has it. It
 // looks through all kinds, which is for rare questions only.
 func (k *Kinds) OfResource(gvr schema.GroupVersionResource) (Info, error) {
 	k.mu.RLock()

@@ -90,7 +90,7 @@ func (s *Schemas) Names(group string, anyGroup bool) []string {
 	return out
 }
 
-// ofCRD is a kind by the served versions of its CRD.
+// ofCRD returns a kind by the served versions of its CRD.
 func (s *Schemas) ofCRD(infos []Info) allowance.Kind {
 	i := infos[0]
 	k := allowance.Kind{GroupKind: i.GVK.GroupKind(), ClusterScoped: !i.Namespaced, Schemas: map[string]*change.Schema{}}

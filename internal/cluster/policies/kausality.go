@@ -156,7 +156,7 @@ func (p *Policies) Set() settings.Set {
 	return p.set
 }
 
-// Live is the Set of policies as they were stored at most FreshFor ago, whatever the watch has (KR-13-74).
+// Live returns the Set of policies as they were stored at most FreshFor ago, whatever the watch has (KR-13-74).
 func (p *Policies) Live(ctx context.Context) (settings.Set, error) { return p.live.Get(ctx) }
 
 // read the policies past the watch. Those that are gone with their CRD stay in force, as in the watch.
@@ -192,7 +192,7 @@ func (p *Policies) read(ctx context.Context) (settings.Set, error) {
 	return set, nil
 }
 
-// Initialized are the condition types by which a kind counts as initialized.
+// Initialized returns the condition types by which a kind counts as initialized.
 func (p *Policies) Initialized(gk schema.GroupKind) []string {
 	return p.Set().Initialized(gk.Group, gk.Kind)
 }

@@ -97,7 +97,7 @@ func (n *Namespaces) Get(ctx context.Context, name string, live bool) (settings.
 	return settings.Namespace{}, nil
 }
 
-// LabelsNow are the labels of a Namespace, read live where the watch does not have it; nil where it does not exist.
+// LabelsNow returns the labels of a Namespace, read live where the watch does not have it; nil where it does not exist.
 func (n *Namespaces) LabelsNow(ctx context.Context, name string) (map[string]string, error) {
 	if ns := n.of(name); ns != nil {
 		return ns.Labels, nil
@@ -133,7 +133,7 @@ func ReadNamespace(ctx context.Context, client dynamic.Interface, name string) (
 	return &list.Items[0], nil
 }
 
-// Frozen are the names of the Namespaces with a freeze.
+// Frozen returns the names of the Namespaces with a freeze.
 func (n *Namespaces) Frozen() (out []string) {
 	for _, o := range n.informer.GetStore().List() {
 		if ns, ok := o.(*Namespace); ok && ns.Declared.Freeze != "" {

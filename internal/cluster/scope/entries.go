@@ -112,7 +112,7 @@ func Labeled(own map[string]string) func(Entry) bool {
 // AnyLabels is for objects with unknown labels.
 func AnyLabels(Entry) bool { return true }
 
-// FailOpen are the resources, as in databases.example.org, some or all of whose changes are allowed without a decision while
+// FailOpen returns the resources, as in databases.example.org, some or all of whose changes are allowed without a decision while
 // the webhook does not answer; sorted, nil for none.
 func (s *Scope) FailOpen() (out []string) {
 	for _, e := range s.Entered() {

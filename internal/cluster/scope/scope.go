@@ -173,7 +173,7 @@ func (s *Scope) Gone() bool {
 // server may also call the webhook by another configuration.
 func (s *Scope) Known() bool { return len(stateOf(s).kept) > 0 }
 
-// Entered are the entries of the configuration. They are not modified.
+// Entered returns the entries of the configuration. They are not modified.
 func (s *Scope) Entered() []Entry { return stateOf(s).entries }
 
 // Followed reports whether the last configuration that had rules followed

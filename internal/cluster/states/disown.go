@@ -65,7 +65,7 @@ func disown(ctx context.Context, r dynamic.ResourceInterface, o *unstructured.Un
 	return o, nil
 }
 
-// disowning is the JSON patch that takes the mask, and what carries the cause, from a field manager; nil where it does
+// disowning returns the JSON patch that takes the mask, and what carries the cause, from a field manager; nil where it does
 // not own them, or no user applies the object. Where it owns nothing else of the spec, it
 // takes the spec from it: an empty set would be the whole.
 func disowning(entries []metav1.ManagedFieldsEntry, manager string) []map[string]any {

@@ -38,13 +38,13 @@ type Object struct {
 	StatusDigest uint64
 }
 
-// GetObjectMeta is what a watch cache requires, made of the State each time
+// GetObjectMeta returns what a watch cache requires, made of the State each time
 // rather than kept twice.
 func (o *Object) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}
 }
 
-// Blind is why external drift of an MR is unknown.
+// Blind returns why external drift of an MR is unknown.
 func (o *Object) Blind() gating.UnknownDrift {
 	return gating.UnknownDriftOf(o.State, o.External)
 }
@@ -106,7 +106,7 @@ func (s *States) noteDeletion(old, new *Object) {
 	}
 }
 
-// deletedKey is a reference in any version of its kind. The UID alone would not do: the
+// deletedKey returns a reference in any version of its kind. The UID alone would not do: the
 // UID of any object that was deleted could be that of an owner that never was.
 func deletedKey(ref parent.Ref) parent.Ref {
 	ref.Version = ""

@@ -150,7 +150,7 @@ func (b *Builds) images(ctx context.Context, u subject.User) (images []string, k
 	return images, known, nil
 }
 
-// named is the program that makes a request, where nothing else shows its build; nil where it is not known.
+// named returns the program that makes a request, where nothing else shows its build; nil where it is not known.
 func (b *Builds) named(ctx context.Context) []string {
 	if b.Caller == nil {
 		return nil

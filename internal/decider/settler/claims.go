@@ -80,7 +80,7 @@ func (s *Settler) Child(ctx context.Context, c v1alpha1.Claim) (settling.Child, 
 	return settling.Child{State: o.State}, nil
 }
 
-// childRef is the kind and the namespace of the child of a claim.
+// childRef returns the kind and the namespace of the child of a claim.
 func childRef(c v1alpha1.Claim) parent.Ref {
 	return parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(c.Child.APIVersion, c.Child.Kind), Namespace: c.Child.Namespace}
 }

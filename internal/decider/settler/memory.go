@@ -122,7 +122,7 @@ func (m *Memory) Forget(uid types.UID) {
 	delete(m.objects, uid)
 }
 
-// Now is the time by which Memory measures.
+// Now returns the time by which Memory measures.
 func (m *Memory) Now() time.Time { return m.now() }
 
 // revision of a resourceVersion: the API server's are numbers that grow. 0 for one that is no number.
@@ -177,7 +177,7 @@ func (m *Memory) controllers(s *parent.State) (missing map[string]string) {
 	return next.Missing(s.Annotations)
 }
 
-// Settled is the highest intent generation at which an object settled; -1 for none that is known here.
+// Settled returns the highest intent generation at which an object settled; -1 for none that is known here.
 func (m *Memory) Settled(ref parent.Ref) int64 {
 	latch := int64(-1)
 	m.read(ref.UID, func(o *record) { latch = o.latch })
@@ -212,7 +212,7 @@ func (m *Memory) missing(uid types.UID, is bool) (since time.Time) {
 	return since
 }
 
-// waiting is the phase of an object that was noted last; "" for none.
+// waiting returns the phase of an object that was noted last; "" for none.
 func (m *Memory) waiting(uid types.UID) (phase string) {
 	m.read(uid, func(o *record) { phase = o.phase })
 	return phase

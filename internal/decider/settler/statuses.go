@@ -156,7 +156,7 @@ func (o *record) written(s *parent.State) {
 }
 
 // observes: a controller of an object writes the status that it has, and so has observed it. It does not
-// make a controller of a user who is none. The caller holds the lock.
+// make a user a controller who is not recorded as one. The caller holds the lock.
 func (m *Memory) observes(s *parent.State, w statusReview) bool {
 	o := m.objects[s.UID]
 	recorded := subject.ControllersOf(s.Annotations)
