@@ -39,7 +39,7 @@ func newApprovalsCommand(s *session) *cobra.Command {
 }
 
 func (c *approvalsCommand) run(ctx context.Context) error {
-	ns, err := c.namespaceOf(c.all)
+	conn, err := c.connection()
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (c *approvalsCommand) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found, unread, err := approvals.List(ctx, i.Direct, ns)
+	found, unread, err := approvals.List(ctx, i.Direct, conn.in(c.all))
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/identity"
@@ -19,7 +18,7 @@ import (
 // deletion of an external resource, until a DELETE would be allowed: approving
 // it deletes nothing.
 func (c *approveCommand) awaitAll(ctx context.Context, list []annotationWrite) error {
-	client, err := c.client()
+	conn, err := c.connection()
 	if err != nil {
 		return err
 	}
@@ -31,7 +30,7 @@ func (c *approveCommand) awaitAll(ctx context.Context, list []annotationWrite) e
 				how, waiting, err = c.deletable(ctx, d)
 				return waiting, err
 			}
-			how, waiting, err = c.resolved(ctx, client, d)
+			how, waiting, err = c.resolved(ctx, conn, d)
 			return waiting, err
 		})
 		if err != nil {
@@ -43,16 +42,16 @@ func (c *approveCommand) awaitAll(ctx context.Context, list []annotationWrite) e
 }
 
 // resolved reports how a Drift was resolved, or what is waited for.
-func (c *approveCommand) resolved(ctx context.Context, client dynamic.Interface, d *v1alpha1.Drift) (how, waiting string, err error) {
+func (c *approveCommand) resolved(ctx context.Context, conn connection, d *v1alpha1.Drift) (how, waiting string, err error) {
 	pending := "drift " + d.Name + " is still pending: " + channel.Summary(d)
 	if inspect.IsHeld(d) {
-		still, err := c.stillHeld(ctx, client, d)
+		still, err := c.stillHeld(ctx, conn, d)
 		if err != nil || still {
 			return "", pending, err
 		}
 		return "it is no longer held", "", nil
 	}
-	u, err := client.Resource(inspect.DriftResource).Namespace(d.Namespace).Get(ctx, d.Name, metav1.GetOptions{})
+	u, err := conn.Resource(inspect.DriftResource).Namespace(d.Namespace).Get(ctx, d.Name, metav1.GetOptions{})
 	if kerrors.IsNotFound(err) {
 		return "the Drift is gone", "", nil
 	}
@@ -67,7 +66,7 @@ func (c *approveCommand) resolved(ctx context.Context, client dynamic.Interface,
 }
 
 // stillHeld reports whether the composition function still holds a change.
-func (c *approveCommand) stillHeld(ctx context.Context, client dynamic.Interface, d *v1alpha1.Drift) (bool, error) {
+func (c *approveCommand) stillHeld(ctx context.Context, conn connection, d *v1alpha1.Drift) (bool, error) {
 	t, err := c.target(identity.Ref(d.Spec.Parent))
 	if err != nil {
 		return false, err
@@ -76,11 +75,7 @@ func (c *approveCommand) stillHeld(ctx context.Context, client dynamic.Interface
 	if err != nil {
 		return false, fmt.Errorf("cannot read %s: %w", t.describe(), err)
 	}
-	mapper, err := c.mapper()
-	if err != nil {
-		return false, err
-	}
-	return inspect.StillHeld(ctx, client, mapper, u, d.Name)
+	return inspect.StillHeld(ctx, conn, conn.mapper, u, d.Name)
 }
 
 // deletable reports whether the object of a Drift could be deleted now, or what

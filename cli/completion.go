@@ -90,7 +90,7 @@ func (c completer) types(typed string) []string {
 // names of a type in the namespace, else of a cluster-scoped type, as TYPE/NAME.
 func (c completer) names(cmd *cobra.Command, kind, typed string) []string {
 	var out []string
-	for _, name := range c.list(cmd.Context(), kind) {
+	for _, name := range namesOf(c.objectsOf(cmd.Context(), kind)) {
 		if s := kind + "/" + name; strings.HasPrefix(s, typed) {
 			out = append(out, s)
 		}
@@ -98,34 +98,21 @@ func (c completer) names(cmd *cobra.Command, kind, typed string) []string {
 	return out
 }
 
-// list the names of a type in the namespace, else of a cluster-scoped type.
-func (c completer) list(ctx context.Context, kind string) []string {
-	return namesOf(c.objectsOf(ctx, kind))
-}
-
 // objectsOf a type in the namespace, else of a cluster-scoped type.
 func (c completer) objectsOf(ctx context.Context, kind string) []unstructured.Unstructured {
-	mapper, err := c.mapper()
+	conn, err := c.connection()
 	if err != nil {
 		return nil
 	}
-	t, err := mapper.ResourceFor(resourceOf(kind))
-	if err != nil {
-		return nil
-	}
-	ns, err := c.namespace()
-	if err != nil {
-		return nil
-	}
-	client, err := c.client()
+	t, err := conn.mapper.ResourceFor(resourceOf(kind))
 	if err != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
 	defer cancel()
-	list, err := client.Resource(t).Namespace(ns).List(ctx, metav1.ListOptions{Limit: maxCompletions})
+	list, err := conn.Resource(t).Namespace(conn.namespace).List(ctx, metav1.ListOptions{Limit: maxCompletions})
 	if err != nil { // cluster-scoped
-		if list, err = client.Resource(t).List(ctx, metav1.ListOptions{Limit: maxCompletions}); err != nil {
+		if list, err = conn.Resource(t).List(ctx, metav1.ListOptions{Limit: maxCompletions}); err != nil {
 			return nil
 		}
 	}
@@ -139,17 +126,13 @@ func (c completer) ids(cmd *cobra.Command, args []string, typed string) ([]strin
 	if len(args) > 0 && !onlyIDs(args) {
 		return out, directive
 	}
-	ns, err := c.namespace()
-	if err != nil {
-		return out, directive
-	}
-	client, err := c.client()
+	conn, err := c.connection()
 	if err != nil {
 		return out, directive
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
 	defer cancel()
-	drifts, err := inspect.Drifts(ctx, client, ns, channel.Open)
+	drifts, err := inspect.Drifts(ctx, conn, conn.namespace, channel.Open)
 	if err != nil {
 		return out, directive
 	}

@@ -45,7 +45,7 @@ func newCoverageCommand(s *session) *cobra.Command {
 // run lists the gaps of one namespace, or of all; errFound with --exit-code where
 // there are any.
 func (c *coverageCommand) run(ctx context.Context) error {
-	ns, err := c.namespaceOf(c.all)
+	conn, err := c.connection()
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (c *coverageCommand) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found, err := i.Coverage(ctx, ns)
+	found, err := i.Coverage(ctx, conn.in(c.all))
 	if err != nil {
 		return err
 	}

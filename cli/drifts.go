@@ -151,17 +151,13 @@ func (f driftFinder) withoutExternal(list []v1alpha1.Drift, cmd *cobra.Command, 
 
 // identified by their ids, and open; resolved ones are an error unless they are wanted, too.
 func (f driftFinder) identified(cmd *cobra.Command, ids []string, alsoResolved bool) ([]v1alpha1.Drift, error) {
-	ns, err := f.namespace()
-	if err != nil {
-		return nil, err
-	}
-	client, err := f.client()
+	conn, err := f.connection()
 	if err != nil {
 		return nil, err
 	}
 	list := make([]v1alpha1.Drift, 0, len(ids))
 	for _, id := range ids {
-		d, err := f.byID(cmd.Context(), client, ns, id)
+		d, err := f.byID(cmd.Context(), conn, id)
 		if err != nil {
 			return nil, err
 		}
@@ -223,16 +219,12 @@ func errGraph(t target) error {
 
 // byID finds a Drift, or what the function holds. Where there is only a resolved
 // Drift of that id it is returned.
-func (f driftFinder) byID(ctx context.Context, client dynamic.Interface, ns, id string) (*v1alpha1.Drift, error) {
-	d, notFound := inspect.Find(ctx, client, ns, id)
+func (f driftFinder) byID(ctx context.Context, conn connection, id string) (*v1alpha1.Drift, error) {
+	d, notFound := inspect.Find(ctx, conn, conn.namespace, id)
 	if notFound == nil && channel.Open(d) {
 		return d, nil
 	}
-	mapper, err := f.mapper()
-	if err != nil {
-		return nil, err
-	}
-	found, err := inspect.Held(ctx, client, mapper, ns)
+	found, err := inspect.Held(ctx, conn, conn.mapper, conn.namespace)
 	if err != nil {
 		return nil, errors.Join(notFound, err)
 	}
@@ -271,26 +263,19 @@ func (f driftFinder) open(cmd *cobra.Command, args []string, o *driftFilter) (li
 
 // everyOpen Drift about an object, of the namespace, or of all namespaces.
 func (f driftFinder) everyOpen(cmd *cobra.Command, args []string, o *driftFilter) (list []v1alpha1.Drift, s scope, err error) {
-	ns, err := f.namespace()
+	conn, err := f.connection()
 	if err != nil {
 		return nil, s, err
 	}
-	client, err := f.client()
-	if err != nil {
-		return nil, s, err
-	}
+	ns := conn.namespace
 	s = scope{where: "in namespace " + ns, args: " -n " + ns}
 	if o.everywhere {
 		ns, s = "", scope{where: "in any namespace", args: " -A"}
 	}
 	if len(args) == 0 {
-		mapper, err := f.mapper()
-		if err != nil {
-			return nil, s, err
-		}
-		found, err := inspect.Pending(cmd.Context(), client, mapper, ns)
+		found, err := inspect.Pending(cmd.Context(), conn, conn.mapper, ns)
 		if err == nil && ns != "" && len(found.Drifts) == 0 {
-			err = f.exists(cmd.Context(), client, ns)
+			err = f.exists(cmd.Context(), conn, ns)
 		}
 		f.notRead(found.Unread)
 		s.behind = found.Behind
@@ -301,7 +286,7 @@ func (f driftFinder) everyOpen(cmd *cobra.Command, args []string, o *driftFilter
 		return nil, s, err
 	}
 	if inspect.IsGraph(t.Unstructured) {
-		list, err = inspect.ByGraph(cmd.Context(), client, t.Unstructured)
+		list, err = inspect.ByGraph(cmd.Context(), conn, t.Unstructured)
 		return list, scope{where: "because of " + t.describe(), args: " -A"}, err
 	}
 	i, err := f.inspector(cmd.Context())
@@ -348,19 +333,11 @@ func (f driftFinder) notRead(unread []error) {
 
 // below parents that have the labels of a filter.
 func (f driftFinder) below(cmd *cobra.Command, list []v1alpha1.Drift, o *driftFilter) ([]v1alpha1.Drift, error) {
-	client, err := f.client()
+	conn, err := f.connection()
 	if err != nil {
 		return nil, err
 	}
-	mapper, err := f.mapper()
-	if err != nil {
-		return nil, err
-	}
-	ns, err := f.namespaceOf(o.everywhere)
-	if err != nil {
-		return nil, err
-	}
-	return inspect.Below(cmd.Context(), client, mapper, list, ns, o.selector)
+	return inspect.Below(cmd.Context(), conn, conn.mapper, list, conn.in(o.everywhere), o.selector)
 }
 
 // shellWord is an argument as a shell takes it for one word.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/printers"
@@ -17,6 +16,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/cluster/informer"
 )
 
 var (
@@ -85,14 +85,14 @@ func (c *emergencyCommand) run(ctx context.Context) error {
 	}
 	e := &Emergency{Reverted: []v1alpha1.Drift{}, Released: []v1alpha1.Drift{}, Policies: []EmergencyPolicy{}, Steps: []EmergencyStep{}}
 	e.add(list)
-	client, err := c.client()
+	conn, err := c.connection()
 	if err != nil {
 		return err
 	}
-	if err := each(ctx, client, policyResource, e.policy); err != nil {
+	if err := each(ctx, conn, policyResource, e.policy); err != nil {
 		return err
 	}
-	if err := each(ctx, client, compositionResource, e.composition); err != nil {
+	if err := each(ctx, conn, compositionResource, e.composition); err != nil {
 		return err
 	}
 	if done, err := c.format.structured(c.Out, e); done {
@@ -103,21 +103,16 @@ func (c *emergencyCommand) run(ctx context.Context) error {
 
 // each object of a resource, a page at a time; none where its kind is not installed.
 func each(ctx context.Context, client dynamic.Interface, r schema.GroupVersionResource, f func(*unstructured.Unstructured)) error {
-	for o := (metav1.ListOptions{Limit: 500}); ; {
-		list, err := client.Resource(r).List(ctx, o)
+	for o, err := range informer.Items(ctx, client.Resource(r), informer.PageSize) {
 		if kerrors.IsNotFound(err) {
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("cannot list %s: %w", r.GroupResource(), err)
 		}
-		for i := range list.Items {
-			f(&list.Items[i])
-		}
-		if o.Continue = list.GetContinue(); o.Continue == "" {
-			return nil
-		}
+		f(o)
 	}
+	return nil
 }
 
 // add open Drifts to what is reverted or released.

@@ -99,7 +99,7 @@ func (s *session) read(ctx context.Context, args []string, configure func(*resou
 	if err != nil {
 		return nil, s.didYouMean(ctx, args, fmt.Errorf("cannot read %s: %w", strings.Join(args, " "), err))
 	}
-	client, err := s.client()
+	conn, err := s.connection()
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (s *session) read(ctx context.Context, args []string, configure func(*resou
 		if !ok {
 			return nil, fmt.Errorf("cannot read %s: unexpected type %T", i.Name, i.Object)
 		}
-		if t := newTarget(client, i.Mapping, u); !have[t.arg()] {
+		if t := newTarget(conn, i.Mapping, u); !have[t.arg()] {
 			have[t.arg()] = true
 			out = append(out, t)
 		}
@@ -125,17 +125,13 @@ func newTarget(client dynamic.Interface, m *meta.RESTMapping, u *unstructured.Un
 // target of a reference. The object is not read: it has a kind, a name and a
 // UID, and nothing else.
 func (s *session) target(ref parent.Ref) (target, error) {
-	mapper, err := s.mapper()
+	conn, err := s.connection()
 	if err != nil {
 		return target{}, err
 	}
-	m, err := mapper.RESTMapping(ref.GroupKind(), ref.Version)
+	m, err := conn.mapper.RESTMapping(ref.GroupKind(), ref.Version)
 	if err != nil {
 		return target{}, fmt.Errorf("cannot find the resource of kind %s: %w", ref.GroupKind(), err)
-	}
-	client, err := s.client()
-	if err != nil {
-		return target{}, err
 	}
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(ref.GroupVersionKind)
@@ -144,7 +140,7 @@ func (s *session) target(ref parent.Ref) (target, error) {
 	if m.Scope.Name() == meta.RESTScopeNameNamespace {
 		u.SetNamespace(ref.Namespace)
 	}
-	return newTarget(client, m, u), nil
+	return newTarget(conn, m, u), nil
 }
 
 // approvalHolder is the object whose annotations hold approvals of another one: that of

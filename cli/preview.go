@@ -129,14 +129,14 @@ func (c *previewCommand) previewer(ctx context.Context, file string) (*preview.P
 
 // installed Functions of the cluster, as a file for render.
 func (c *previewCommand) installed(ctx context.Context, names []string, dir string) (string, error) {
-	client, err := c.client()
+	conn, err := c.connection()
 	if err != nil {
 		return "", err
 	}
 	var b strings.Builder
 	functions := schema.GroupVersionResource{Group: "pkg.crossplane.io", Version: "v1", Resource: "functions"}
 	for _, name := range names {
-		f, err := client.Resource(functions).Get(ctx, name, metav1.GetOptions{})
+		f, err := conn.Resource(functions).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return "", fmt.Errorf("cannot read Function %s of the pipeline: %w; give its definition with --functions", name, err)
 		}
@@ -203,24 +203,16 @@ const compositePage = 100
 
 // composites is the client of the kind that the Composition is for.
 func (c *previewCommand) composites(p *preview.Previewer) (dynamic.ResourceInterface, error) {
-	mapper, err := c.mapper()
+	conn, err := c.connection()
 	if err != nil {
 		return nil, err
 	}
 	kind := p.Composition.Composite
-	m, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	m, err := conn.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the resource of kind %s: %w", kind.GroupKind(), err)
 	}
-	client, err := c.client()
-	if err != nil {
-		return nil, err
-	}
-	ns, err := c.namespaceOf(c.all)
-	if err != nil {
-		return nil, err
-	}
-	return inspect.ClientOf(client, m, ns), nil
+	return inspect.ClientOf(conn, m, conn.in(c.all)), nil
 }
 
 // uses reports whether a composite uses a Composition; the field moved in

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
+	"github.com/kausality-io/function-kausality/cli/annotate"
 )
 
 // rolloutCommand has what the commands about one Rollout share.
@@ -24,6 +25,9 @@ type rolloutCommand struct {
 	format format
 	// cluster: it is a ClusterRollout.
 	cluster bool
+	// rollouts are where it is stored, in its namespace; that is empty for a ClusterRollout.
+	rollouts dynamic.ResourceInterface
+	in       string
 }
 
 // newRolloutCommand is `kubectl kausality rollout`.
@@ -50,7 +54,7 @@ func (c *rolloutCommand) addWrite(cmd *cobra.Command) {
 }
 
 // asPlugin is how the plugin writes Rollouts.
-var asPlugin = metav1.PatchOptions{FieldManager: "kubectl-kausality"}
+var asPlugin = metav1.PatchOptions{FieldManager: annotate.FieldManager}
 
 // oneName of a Rollout is the argument.
 func oneName(cmd *cobra.Command, args []string) error {
@@ -68,54 +72,59 @@ func (c *rolloutCommand) kind() string {
 	return v1alpha1.KindRollout
 }
 
-// resource of the Rollouts, in the namespace.
-func (c *rolloutCommand) resource() (dynamic.ResourceInterface, error) {
-	client, err := c.client()
+// connect to where the Rollout is stored.
+func (c *rolloutCommand) connect() error {
+	conn, err := c.connection()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if c.cluster {
-		return client.Resource(v1alpha1.GroupVersion.WithResource(v1alpha1.ResourceClusterRollouts)), nil
+	c.rollouts = conn.Resource(v1alpha1.GroupVersion.WithResource(v1alpha1.ResourceClusterRollouts))
+	if !c.cluster {
+		c.in = conn.namespace
+		c.rollouts = conn.Resource(v1alpha1.GroupVersion.WithResource(v1alpha1.ResourceRollouts)).Namespace(c.in)
 	}
-	ns, err := c.namespace()
-	if err != nil {
-		return nil, err
-	}
-	return client.Resource(v1alpha1.GroupVersion.WithResource(v1alpha1.ResourceRollouts)).Namespace(ns), nil
+	return nil
 }
 
-// flags that name this Rollout in a command line.
-func (c *rolloutCommand) named(name string) string {
-	if c.cluster {
-		return " " + name + " --cluster"
+// name of the Rollout.
+func (c *rolloutCommand) name() string { return c.args[0] }
+
+// named returns the arguments that name the Rollout in a command line, with a space before them.
+func (c *rolloutCommand) named() string {
+	switch {
+	case c.cluster:
+		return " " + c.name() + " --cluster"
+	case c.in != metav1.NamespaceDefault:
+		return " " + c.name() + " -n " + c.in
 	}
-	if ns, err := c.namespace(); err == nil && ns != metav1.NamespaceDefault {
-		return " " + name + " -n " + ns
-	}
-	return " " + name
+	return " " + c.name()
 }
 
-// get a Rollout: both kinds have the same content.
-func (c *rolloutCommand) get(ctx context.Context, r dynamic.ResourceInterface, name string) (*v1alpha1.Rollout, error) {
-	u, err := r.Get(ctx, name, metav1.GetOptions{})
+// get the Rollout: both kinds have the same content.
+func (c *rolloutCommand) get(ctx context.Context) (*v1alpha1.Rollout, error) {
+	u, err := c.rollouts.Get(ctx, c.name(), metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("cannot read %s %s: %w", c.kind(), name, err)
+		return nil, fmt.Errorf("cannot read %s %s: %w", c.kind(), c.name(), err)
 	}
 	out := &v1alpha1.Rollout{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, out); err != nil {
-		return nil, fmt.Errorf("cannot decode %s %s: %w", c.kind(), name, err)
+		return nil, fmt.Errorf("cannot decode %s %s: %w", c.kind(), c.name(), err)
+	}
+	return out, nil
+}
+
+// patch the Rollout; verb describes it in the error.
+func (c *rolloutCommand) patch(ctx context.Context, verb, body string) (*unstructured.Unstructured, error) {
+	out, err := c.rollouts.Patch(ctx, c.name(), types.MergePatchType, []byte(body), asPlugin)
+	if err != nil {
+		return nil, fmt.Errorf("cannot %s %s %s: %w", verb, c.kind(), c.name(), err)
 	}
 	return out, nil
 }
 
 // vote for the plan of a Rollout that was shown: of another plan by now, it is none.
-func (c *rolloutCommand) vote(ctx context.Context, r dynamic.ResourceInterface, o *v1alpha1.Rollout, value string) (*unstructured.Unstructured, error) {
-	body := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, o.UID, v1alpha1.AnnotationKeyApprovePrefix+o.Status.Plan.ID, value)
-	out, err := r.Patch(ctx, o.Name, types.MergePatchType, []byte(body), asPlugin)
-	if err != nil {
-		return nil, fmt.Errorf("cannot approve %s %s: %w", c.kind(), o.Name, err)
-	}
-	return out, nil
+func (c *rolloutCommand) vote(ctx context.Context, o *v1alpha1.Rollout, value string) (*unstructured.Unstructured, error) {
+	return c.patch(ctx, "approve", fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, o.UID, annotate.ApproveKey(o.Status.Plan.ID), value))
 }
 
 // confirmPlan prompts for what the plan of a Rollout lets through; question has verbs for changes and objects.
@@ -167,11 +176,10 @@ func (c *rolloutApproveCommand) validate() error {
 
 // run shows the plan, and votes for it once that is confirmed.
 func (c *rolloutApproveCommand) run(ctx context.Context) error {
-	r, err := c.resource()
-	if err != nil {
+	if err := c.connect(); err != nil {
 		return err
 	}
-	o, err := c.get(ctx, r, c.args[0])
+	o, err := c.get(ctx)
 	if err != nil {
 		return err
 	}
@@ -189,11 +197,11 @@ func (c *rolloutApproveCommand) run(ctx context.Context) error {
 	if err := c.confirmPlan(question, o, c.yes); err != nil {
 		return err
 	}
-	voted, err := c.vote(ctx, r, o, value)
+	voted, err := c.vote(ctx, o, value)
 	if err != nil {
 		return err
 	}
-	return c.written(voted, "%s voted; to follow it: kubectl kausality rollout status%s --watch\n", c.view.green("done"), c.named(o.Name))
+	return c.written(voted, "%s voted; to follow it: kubectl kausality rollout status%s --watch\n", c.view.green("done"), c.named())
 }
 
 // rolloutStopCommand stops a Rollout.
@@ -209,16 +217,15 @@ func newRolloutStopCommand(s *session) *cobra.Command {
 }
 
 func (c *rolloutStopCommand) run(ctx context.Context) error {
-	r, err := c.resource()
+	if err := c.connect(); err != nil {
+		return err
+	}
+	u, err := c.patch(ctx, "stop", `{"spec":{"stop":true}}`)
 	if err != nil {
 		return err
 	}
-	u, err := r.Patch(ctx, c.args[0], types.MergePatchType, []byte(`{"spec":{"stop":true}}`), asPlugin)
-	if err != nil {
-		return fmt.Errorf("cannot stop %s %s: %w", c.kind(), c.args[0], err)
-	}
 	return c.written(u, "%s %s: what was let through goes on, nothing more passes until: kubectl kausality rollout resume%s\n",
-		c.view.green("stopped"), c.args[0], c.named(c.args[0]))
+		c.view.green("stopped"), c.name(), c.named())
 }
 
 // rolloutResumeCommand goes on with a Rollout.
@@ -241,11 +248,10 @@ func newRolloutResumeCommand(s *session) *cobra.Command {
 
 // run shows the Rollout as it is, and goes on with it once that is confirmed.
 func (c *rolloutResumeCommand) run(ctx context.Context) error {
-	r, err := c.resource()
-	if err != nil {
+	if err := c.connect(); err != nil {
 		return err
 	}
-	o, err := c.get(ctx, r, c.args[0])
+	o, err := c.get(ctx)
 	if err != nil {
 		return err
 	}
@@ -261,10 +267,9 @@ func (c *rolloutResumeCommand) run(ctx context.Context) error {
 		return err
 	}
 	// As it was read: where it changed since, the error is a conflict.
-	body := fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"spec":{"stop":false,"proceed":%d}}`, o.ResourceVersion, next)
-	u, err := r.Patch(ctx, o.Name, types.MergePatchType, []byte(body), asPlugin)
+	u, err := c.patch(ctx, "change", fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"spec":{"stop":false,"proceed":%d}}`, o.ResourceVersion, next))
 	if err != nil {
-		return fmt.Errorf("cannot change %s %s: %w", c.kind(), o.Name, err)
+		return err
 	}
 	return c.written(u, "%s %s\n", c.view.green("resumed"), o.Name)
 }

@@ -12,11 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/admission/rollout"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
+	"github.com/kausality-io/function-kausality/cli/annotate"
 )
 
 // planWithin is how long the plan of a new Rollout may take.
@@ -136,69 +136,62 @@ func (c *rolloutStartCommand) run(ctx context.Context) error {
 	if spec.Cause, err = causeOf(&list[0], s.args); err != nil {
 		return err
 	}
-	ns := ""
-	if !c.cluster {
-		if ns, err = c.namespace(); err != nil {
-			return err
-		}
+	if err := c.connect(); err != nil {
+		return err
 	}
-	if errs := rollout.Invalid(spec, ns); len(errs) > 0 {
+	if errs := rollout.Invalid(spec, c.in); len(errs) > 0 {
 		return usageError{errors.New(strings.Join(errs, "; "))}
 	}
-	r, err := c.resource()
-	if err != nil {
+	if err := c.create(ctx, spec); err != nil {
 		return err
 	}
-	if err := c.create(ctx, r, c.args[0], ns, spec); err != nil {
-		return err
-	}
-	o, err := c.planned(ctx, r, c.args[0])
+	o, err := c.planned(ctx)
 	if err != nil {
 		return err
 	}
 	c.printWaves(c.ErrOut, o)
 	if err := c.confirmPlan("Approve %s of %s?", o, c.yes); err != nil {
-		fmt.Fprintf(c.ErrOut, "Nothing passes until it is approved: kubectl kausality rollout approve%s\n", c.named(o.Name))
+		fmt.Fprintf(c.ErrOut, "Nothing passes until it is approved: kubectl kausality rollout approve%s\n", c.named())
 		return err
 	}
-	if _, err := c.vote(ctx, r, o, string(v1alpha1.ApprovalOnce)); err != nil {
+	if _, err := c.vote(ctx, o, string(v1alpha1.ApprovalOnce)); err != nil {
 		return err
 	}
 	if c.format.value == formatTable {
-		return c.follow(ctx, r, o, c.Out, c.wait)
+		return c.follow(ctx, c.Out, c.wait)
 	}
 	if c.wait {
-		if err := c.follow(ctx, r, o, c.ErrOut, true); err != nil {
+		if err := c.follow(ctx, c.ErrOut, true); err != nil {
 			return err
 		}
 	}
-	return c.printAs(ctx, r, o.Name)
+	return c.printAs(ctx)
 }
 
-func (c *rolloutStartCommand) create(ctx context.Context, r dynamic.ResourceInterface, name, namespace string, spec *v1alpha1.RolloutSpec) error {
+func (c *rolloutStartCommand) create(ctx context.Context, spec *v1alpha1.RolloutSpec) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&v1alpha1.Rollout{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: c.kind()},
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, Spec: *spec})
+		ObjectMeta: metav1.ObjectMeta{Name: c.name(), Namespace: c.in}, Spec: *spec})
 	if err != nil {
 		return fmt.Errorf("cannot encode the %s: %w", c.kind(), err)
 	}
 	delete(content, "status")
-	if _, err := r.Create(ctx, &unstructured.Unstructured{Object: content}, metav1.CreateOptions{FieldManager: "kubectl-kausality"}); err != nil {
+	if _, err := c.rollouts.Create(ctx, &unstructured.Unstructured{Object: content}, metav1.CreateOptions{FieldManager: annotate.FieldManager}); err != nil {
 		return fmt.Errorf("cannot make the %s: %w", c.kind(), err)
 	}
 	return nil
 }
 
 // planned Rollout, once its plan is made.
-func (c *rolloutStartCommand) planned(ctx context.Context, r dynamic.ResourceInterface, name string) (o *v1alpha1.Rollout, err error) {
+func (c *rolloutStartCommand) planned(ctx context.Context) (o *v1alpha1.Rollout, err error) {
 	w := waitOptions{timeout: planWithin}
 	err = w.until(ctx, func(ctx context.Context) (string, error) {
-		if o, err = c.get(ctx, r, name); err != nil {
+		if o, err = c.get(ctx); err != nil {
 			return "", err
 		}
 		switch {
 		case o.Status.Phase == v1alpha1.RolloutInvalid:
-			return "", fmt.Errorf("%s %s: %s", c.kind(), name, o.Status.Message)
+			return "", fmt.Errorf("%s %s: %s", c.kind(), c.name(), o.Status.Message)
 		case o.Status.Plan == nil:
 			return "its plan is not made yet; does the webhook of Kausality run?", nil
 		case o.Status.Plan.Objects == 0:

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/term"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/printers"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -86,10 +85,10 @@ func (c *rolloutCommand) print(out io.Writer, o *v1alpha1.Rollout) {
 	switch o.Status.Phase {
 	case v1alpha1.RolloutPending:
 		if o.Status.Lacks != "" {
-			fmt.Fprintf(out, "To approve it: kubectl kausality rollout approve%s\n", c.named(o.Name))
+			fmt.Fprintf(out, "To approve it: kubectl kausality rollout approve%s\n", c.named())
 		}
 	case v1alpha1.RolloutStopped, v1alpha1.RolloutPaused:
-		fmt.Fprintf(out, "To go on: kubectl kausality rollout resume%s\n", c.named(o.Name))
+		fmt.Fprintf(out, "To go on: kubectl kausality rollout resume%s\n", c.named())
 	case v1alpha1.RolloutInvalid, v1alpha1.RolloutProgressing, v1alpha1.RolloutCompleted:
 	}
 }
@@ -104,21 +103,19 @@ func ended(o *v1alpha1.Rollout) bool {
 	return false
 }
 
-// follow a Rollout: print it to a stream, once, or until it has ended. On a terminal the lines are drawn over.
-func (c *rolloutCommand) follow(ctx context.Context, r dynamic.ResourceInterface, o *v1alpha1.Rollout, to io.Writer, live bool) error {
-	name, last := o.Name, ""
-	over := false
-	if f, ok := to.(*os.File); ok {
-		over = term.IsTerminal(int(f.Fd()))
-	}
+// follow the Rollout: print it to a stream, once, or until it has ended. On a terminal the lines are drawn over.
+func (c *rolloutCommand) follow(ctx context.Context, to io.Writer, live bool) error {
+	last := ""
+	f, ok := to.(*os.File)
+	over := ok && term.IsTerminal(int(f.Fd()))
 	for {
-		o, err := c.get(ctx, r, name)
+		o, err := c.get(ctx)
 		if err != nil {
 			return err
 		}
 		var text strings.Builder
 		if o.Status.Phase == "" {
-			fmt.Fprintf(&text, "%s %s: its plan is not made yet\n", c.kind(), name)
+			fmt.Fprintf(&text, "%s %s: its plan is not made yet\n", c.kind(), c.name())
 		} else {
 			c.print(&text, o)
 		}
@@ -166,23 +163,20 @@ func newRolloutStatusCommand(s *session) *cobra.Command {
 }
 
 func (c *rolloutStatusCommand) run(ctx context.Context) error {
-	r, err := c.resource()
-	if err != nil {
+	if err := c.connect(); err != nil {
 		return err
 	}
 	if c.format.value != formatTable {
-		return c.printAs(ctx, r, c.args[0])
+		return c.printAs(ctx)
 	}
-	o := &v1alpha1.Rollout{}
-	o.Name = c.args[0]
-	return c.follow(ctx, r, o, c.Out, c.watch)
+	return c.follow(ctx, c.Out, c.watch)
 }
 
-// printAs prints a Rollout as it is now, in the format of -o.
-func (c *rolloutCommand) printAs(ctx context.Context, r dynamic.ResourceInterface, name string) error {
-	u, err := r.Get(ctx, name, metav1.GetOptions{})
+// printAs prints the Rollout as it is now, in the format of -o.
+func (c *rolloutCommand) printAs(ctx context.Context) error {
+	u, err := c.rollouts.Get(ctx, c.name(), metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("cannot read %s %s: %w", c.kind(), name, err)
+		return fmt.Errorf("cannot read %s %s: %w", c.kind(), c.name(), err)
 	}
-	return c.written(u, "%s\n", name)
+	return c.written(u, "%s\n", c.name())
 }

@@ -43,17 +43,36 @@ func (s *session) config() (*rest.Config, error) {
 	return config, nil
 }
 
-// client of the cluster for objects of any kind.
-func (s *session) client() (dynamic.Interface, error) {
+// connection is what reads the cluster of the command line.
+type connection struct {
+	dynamic.Interface
+	mapper meta.RESTMapper
+	// namespace of the command line, else of the kubeconfig's context.
+	namespace string
+}
+
+// connection makes no request.
+func (s *session) connection() (c connection, err error) {
 	config, err := s.config()
 	if err != nil {
-		return nil, err
+		return c, err
 	}
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("cannot create a client: %w", err)
+	if c.Interface, err = dynamic.NewForConfig(config); err != nil {
+		return c, fmt.Errorf("cannot create a client: %w", err)
 	}
-	return client, nil
+	if c.mapper, err = s.mapper(); err != nil {
+		return c, err
+	}
+	c.namespace, err = s.namespace()
+	return c, err
+}
+
+// in returns the namespace of a list: that of the command line; "" for all.
+func (c connection) in(all bool) string {
+	if all {
+		return metav1.NamespaceAll
+	}
+	return c.namespace
 }
 
 // namespace of the command line, else of the kubeconfig's context.
@@ -75,14 +94,6 @@ func contextName(kube *genericclioptions.ConfigFlags) (string, error) {
 		return "", fmt.Errorf("cannot read the kubeconfig: %w", err)
 	}
 	return raw.CurrentContext, nil
-}
-
-// namespaceOf a list: that of the command line; "" for all.
-func (s *session) namespaceOf(all bool) (string, error) {
-	if all {
-		return metav1.NamespaceAll, nil
-	}
-	return s.namespace()
 }
 
 // mapper from kinds to resources, by discovery.

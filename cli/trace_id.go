@@ -32,15 +32,11 @@ func (c *traceCommand) id(ctx context.Context, id string) error {
 	if err := c.historySource.check(); err != nil {
 		return err
 	}
-	client, err := c.client()
+	conn, err := c.connection()
 	if err != nil {
 		return err
 	}
-	ns, err := c.namespace()
-	if err != nil {
-		return err
-	}
-	if d, err := inspect.Find(ctx, client, ns, id); err == nil {
+	if d, err := inspect.Find(ctx, conn, conn.namespace, id); err == nil {
 		return differenceID(d)
 	}
 	i, err := c.inspector(ctx)

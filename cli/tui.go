@@ -14,7 +14,6 @@ import (
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel/terminal"
-	looks "github.com/kausality-io/function-kausality/channel/view"
 )
 
 // tuiCommand shows a terminal in which users look and decide.
@@ -114,26 +113,8 @@ func (c *tuiCommand) size() (width, height int, err error) {
 // options of the terminal, for the user of the kubeconfig.
 func (c *tuiCommand) options(ctx context.Context) (o terminal.Options, err error) {
 	o.In, o.Out, o.Environ, o.Mouse = c.In, c.Out, os.Environ(), c.mouse
-	config, err := c.config()
-	if err != nil {
-		return o, err
+	if o.Options, o.Cluster, err = c.looks(ctx); err == nil {
+		o.Config.WarningHandler = rest.NoWarnings{} // which would be written across the screen
 	}
-	config.WarningHandler = rest.NoWarnings{} // which would be written across the screen
-	mapper, err := c.mapper()
-	if err != nil {
-		return o, err
-	}
-	user, err := c.user(ctx)
-	if err != nil {
-		return o, err
-	}
-	ns, err := c.namespace()
-	if err != nil {
-		return o, err
-	}
-	if o.Cluster, err = contextName(c.kube); err != nil {
-		return o, err
-	}
-	o.Options = looks.Options{Config: config, Mapper: mapper, DefaultMode: c.defaultMode, User: user.Name, Namespace: ns, Now: c.view.now}
-	return o, nil
+	return o, err
 }

@@ -88,23 +88,7 @@ func (c *uiCommand) run(ctx context.Context) error {
 
 // page for the user of the kubeconfig at an address.
 func (c *uiCommand) page(ctx context.Context, at net.Addr) (*page.Page, error) {
-	config, err := c.config()
-	if err != nil {
-		return nil, err
-	}
-	mapper, err := c.mapper()
-	if err != nil {
-		return nil, err
-	}
-	user, err := c.user(ctx)
-	if err != nil {
-		return nil, err
-	}
-	ns, err := c.namespace()
-	if err != nil {
-		return nil, err
-	}
-	cluster, err := contextName(c.kube)
+	options, cluster, err := c.looks(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -113,9 +97,28 @@ func (c *uiCommand) page(ctx context.Context, at net.Addr) (*page.Page, error) {
 		return nil, fmt.Errorf("cannot read the address: %w", err)
 	}
 	return page.New(page.Options{
-		Options: looks.Options{Config: config, Mapper: mapper, DefaultMode: c.defaultMode, User: user.Name, Namespace: ns, Now: c.view.now}, Cluster: cluster,
-		Hosts: []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("localhost", port)},
+		Options: options, Cluster: cluster, Hosts: []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("localhost", port)},
 	})
+}
+
+// looks returns the options of a view of the cluster for the user of the kubeconfig, and the name of its context.
+func (s *session) looks(ctx context.Context) (o looks.Options, cluster string, err error) {
+	config, err := s.config()
+	if err != nil {
+		return o, "", err
+	}
+	conn, err := s.connection()
+	if err != nil {
+		return o, "", err
+	}
+	user, err := s.user(ctx)
+	if err != nil {
+		return o, "", err
+	}
+	cluster, err = contextName(s.kube)
+	return looks.Options{
+		Config: config, Mapper: conn.mapper, DefaultMode: s.defaultMode, User: user.Name, Namespace: conn.namespace, Now: s.view.now,
+	}, cluster, err
 }
 
 // memoryLimit of the process in bytes, a soft one: where it holds more, as with many more than 10,000 changes, the garbage collector runs more often. The
