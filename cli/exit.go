@@ -35,17 +35,18 @@ type unreadError struct{ error }
 // Unwrap implements errors.Unwrap.
 func (e unreadError) Unwrap() error { return e.error }
 
-// errFound ends a command with exitFound. It has no message of its own: the
-// command has printed what it found.
-var errFound = errors.New("found")
+// printedError ends a command with an exit code. It has no message of its own: the command has printed what it found, what it
+// could not read (KR-12-19), or why what it wrote has no effect (KR-14-44).
+type printedError int
 
-// errUnread ends a command with exitUnread. It has no message of its own: the command has
-// printed what it could not read (KR-12-19).
-var errUnread = errors.New("unread")
+const (
+	errFound      = printedError(exitFound)
+	errUnread     = printedError(exitUnread)
+	errDiscounted = printedError(exitDiscounted)
+)
 
-// errDiscounted ends a command with exitDiscounted. It has no message of its own: the command has
-// printed why what it wrote has no effect (KR-14-44).
-var errDiscounted = errors.New("discounted")
+// Error names the exit code; it is not printed.
+func (e printedError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
 // Finish prints the error of a command on one line and returns the exit code of
 // the process; 0 for nil.
@@ -53,23 +54,16 @@ func Finish(errOut io.Writer, err error) int {
 	if err == nil {
 		return 0
 	}
-	if errors.Is(err, errFound) {
-		return exitFound
-	}
-	if errors.Is(err, errUnread) {
-		return exitUnread
-	}
-	if errors.Is(err, errDiscounted) {
-		return exitDiscounted
+	if printed, ok := errors.AsType[printedError](err); ok {
+		return int(printed)
 	}
 	fmt.Fprintln(errOut, "error: "+channel.Printable(strings.Join(strings.Fields(err.Error()), " "))) // it may quote the cluster
-	if usage := (usageError{}); errors.As(err, &usage) {
+	switch {
+	case errors.As(err, new(usageError)):
 		return exitUsage
-	}
-	if unread := (unreadError{}); errors.As(err, &unread) {
+	case errors.As(err, new(unreadError)):
 		return exitUnread
-	}
-	if late := (timeoutError{}); errors.As(err, &late) {
+	case errors.As(err, new(timeoutError)):
 		return exitTimeout
 	}
 	return exitFailure
