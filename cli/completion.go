@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/choice"
@@ -63,28 +65,36 @@ func (c completer) objects(cmd *cobra.Command, args []string, typed string) ([]s
 
 // types that can be read, as TYPE.GROUP/ so that a name can follow.
 func (c completer) types(typed string) []string {
-	client, err := c.kube.ToDiscoveryClient()
-	if err != nil {
-		return nil
-	}
-	lists, err := client.ServerPreferredResources()
-	if err != nil && len(lists) == 0 {
-		return nil
-	}
 	var out []string
-	for _, l := range lists {
-		group, _, grouped := strings.Cut(l.GroupVersion, "/")
-		for _, r := range l.APIResources {
-			name := r.Name
-			if grouped {
-				name += "." + group
-			}
-			if strings.HasPrefix(name, typed) && slices.Contains(r.Verbs, "get") && len(out) < maxCompletions {
-				out = append(out, name+"/")
-			}
+	for r, suffix := range served(c.kube) {
+		if name := r.Name + suffix; strings.HasPrefix(name, typed) && slices.Contains(r.Verbs, "get") && len(out) < maxCompletions {
+			out = append(out, name+"/")
 		}
 	}
 	return out
+}
+
+// served yields the resources that the API server serves, as far as that can be read, each with its group as the end of a name, as in
+// ".example.org"; empty for the core group.
+func served(kube *genericclioptions.ConfigFlags) iter.Seq2[metav1.APIResource, string] {
+	return func(yield func(metav1.APIResource, string) bool) {
+		client, err := kube.ToDiscoveryClient()
+		if err != nil {
+			return
+		}
+		lists, _ := client.ServerPreferredResources() // those that could be read
+		for _, l := range lists {
+			suffix := ""
+			if group, _, grouped := strings.Cut(l.GroupVersion, "/"); grouped {
+				suffix = "." + group
+			}
+			for _, r := range l.APIResources {
+				if !yield(r, suffix) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // names of a type in the namespace, else of a cluster-scoped type, as TYPE/NAME.

@@ -122,25 +122,13 @@ func typesAndNames(args []string) (out []typeAndName) {
 // typeNames are all ways to write the types that the API server serves; with groups where
 // the one that is searched has a dot.
 func (s *session) typeNames(like string) (out []string) {
-	client, err := s.kube.ToDiscoveryClient()
-	if err != nil {
-		return nil
-	}
-	lists, err := client.ServerPreferredResources()
-	if err != nil && len(lists) == 0 {
-		return nil
-	}
-	for _, l := range lists {
-		group, _, grouped := strings.Cut(l.GroupVersion, "/")
-		for _, r := range l.APIResources {
-			for _, name := range append([]string{r.Name, r.SingularName, strings.ToLower(r.Kind)}, r.ShortNames...) {
-				switch {
-				case name == "" || len(name) < 4 && len(like) > 5: // a short name is no word that was meant
-				case strings.Contains(like, ".") && grouped:
-					out = append(out, name+"."+group)
-				default:
-					out = append(out, name)
-				}
+	for r, suffix := range served(s.kube) {
+		if !strings.Contains(like, ".") {
+			suffix = ""
+		}
+		for _, name := range append([]string{r.Name, r.SingularName, strings.ToLower(r.Kind)}, r.ShortNames...) {
+			if name != "" && (len(name) >= 4 || len(like) <= 5) { // a short name is no word that was meant
+				out = append(out, name+suffix)
 			}
 		}
 	}
