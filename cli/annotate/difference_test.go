@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/ptr"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -62,7 +63,7 @@ func TestDifferences(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			c := Change{Key: keyFreeze, Before: tc.before, After: tc.after, Unchanged: same(tc.before, tc.after)}
+			c := Change{Key: keyFreeze, Before: tc.before, After: tc.after, Unchanged: ptr.Equal(tc.before, tc.after)}
 			var got []string
 			for _, d := range c.Differences() {
 				got = append(got, d.String())

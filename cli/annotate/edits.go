@@ -79,9 +79,8 @@ func lasting(value string) int {
 
 // unspent refuses an approval that would have no effect because the same one was
 // used before: the claims still record it (KR-05-35).
-func unspent(annotations map[string]string, key, value string) error {
-	set := approval.Parse(map[string]string{key: value})
-	for _, e := range set.Approvals {
+func unspent(annotations map[string]string, entries []approval.Entry) error {
+	for _, e := range entries {
 		for _, c := range approval.ParseClaims(annotations[v1alpha1.AnnotationKeyClaims]) {
 			if c.Content == e.Content && e.Mode != v1alpha1.ApprovalAlways && c.Spent() {
 				return fmt.Errorf("the same approval was %s at %s and would have no effect; "+
@@ -96,19 +95,20 @@ func unspent(annotations map[string]string, key, value string) error {
 // AddApproval to the list of approvals.
 func AddApproval(a v1alpha1.Approval) Edit {
 	return func(annotations map[string]string) (*string, error) {
-		one, err := oneOf(v1alpha1.AnnotationKeyApprovals, a)
+		key := v1alpha1.AnnotationKeyApprovals
+		one, err := encoded(key, []any{a})
 		if err != nil {
 			return nil, err
 		}
-		want := approval.Parse(map[string]string{v1alpha1.AnnotationKeyApprovals: one}).Approvals
-		have := approval.Parse(map[string]string{v1alpha1.AnnotationKeyApprovals: annotations[v1alpha1.AnnotationKeyApprovals]}).Approvals
+		want := approval.Parse(map[string]string{key: *one}).Approvals
+		have := approval.Parse(map[string]string{key: annotations[key]}).Approvals
 		if slices.ContainsFunc(have, func(e approval.Entry) bool { return e.Content == want[0].Content }) {
-			return stored(annotations, v1alpha1.AnnotationKeyApprovals), nil
+			return stored(annotations, key), nil
 		}
-		if err := unspent(annotations, v1alpha1.AnnotationKeyApprovals, one); err != nil {
+		if err := unspent(annotations, want); err != nil {
 			return nil, err
 		}
-		return appended(annotations, v1alpha1.AnnotationKeyApprovals, a)
+		return appended(annotations, key, a)
 	}
 }
 
@@ -116,7 +116,7 @@ func AddApproval(a v1alpha1.Approval) Edit {
 func AddRejection(r v1alpha1.Rejection) Edit {
 	return func(annotations map[string]string) (*string, error) {
 		key := v1alpha1.AnnotationKeyRejections
-		if _, err := oneOf(key, r); err != nil {
+		if _, err := encoded(key, []any{r}); err != nil {
 			return nil, err
 		}
 		set := approval.Parse(map[string]string{key: annotations[key]})
@@ -134,15 +134,6 @@ func covers(have, r v1alpha1.Rejection) bool {
 	return lasts && have == r
 }
 
-// oneOf is the value of a list annotation with one entry, validated.
-func oneOf(key string, entry any) (string, error) {
-	raw, err := json.Marshal([]any{entry})
-	if err != nil {
-		return "", fmt.Errorf("cannot encode %s: %w", key, err)
-	}
-	return string(raw), approval.Validate(key, string(raw))
-}
-
 // stored value of an annotation; nil where it has none.
 func stored(annotations map[string]string, key string) *string {
 	if v, ok := annotations[key]; ok {
@@ -157,10 +148,11 @@ func stored(annotations map[string]string, key string) *string {
 func appended(annotations map[string]string, key string, entry any) (*string, error) {
 	var list []any
 	if value, ok := annotations[key]; ok {
-		if err := approval.Validate(key, value); err != nil {
-			return nil, fmt.Errorf("annotation %s does not parse: %w; correct it first, with kubectl edit", key, err)
+		err := approval.Validate(key, value)
+		if err == nil {
+			err = yaml.Unmarshal([]byte(value), &list)
 		}
-		if err := yaml.Unmarshal([]byte(value), &list); err != nil {
+		if err != nil {
 			return nil, fmt.Errorf("annotation %s does not parse: %w; correct it first, with kubectl edit", key, err)
 		}
 	}
@@ -168,8 +160,7 @@ func appended(annotations map[string]string, key string, entry any) (*string, er
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode %s: %w", key, err)
 	}
-	out := string(raw)
-	return &out, nil
+	return new(string(raw)), nil
 }
 
 // AlreadyFrozenError is the error of Freeze for an object that is frozen.
@@ -222,8 +213,7 @@ func encoded(key string, v any) (*string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode %s: %w", key, err)
 	}
-	out := string(raw)
-	return &out, approval.Validate(key, out)
+	return new(string(raw)), approval.Validate(key, string(raw))
 }
 
 // Remove an annotation.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/ptr"
 
 	changes "github.com/kausality-io/function-kausality/admission/change"
 )
@@ -114,21 +115,14 @@ func (w Writer) Annotate(ctx context.Context, key string, edit Edit) (Change, er
 
 // edited is the change that an edit makes.
 func edited(annotations map[string]string, key string, edit Edit) (Change, error) {
-	c := Change{Key: key}
-	if v, ok := annotations[key]; ok {
-		c.Before = &v
-	}
+	c := Change{Key: key, Before: stored(annotations, key)}
 	next, err := edit(annotations)
 	if err != nil {
 		return c, err
 	}
-	c.After = next
-	c.Unchanged = same(c.Before, c.After)
+	c.After, c.Unchanged = next, ptr.Equal(c.Before, next)
 	return c, nil
 }
-
-// same values; nil, for none, is another one than "".
-func same(a, b *string) bool { return a == nil && b == nil || a != nil && b != nil && *a == *b }
 
 // read the object. An object of that name with another UID is not the one that
 // the user decided about: it is an error, and nothing is written.
@@ -150,11 +144,7 @@ func (w Writer) changed(ctx context.Context, c Change) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	var now *string
-	if v, ok := o.GetAnnotations()[c.Key]; ok {
-		now = &v
-	}
-	return !same(now, c.Before), nil
+	return !ptr.Equal(stored(o.GetAnnotations(), c.Key), c.Before), nil
 }
 
 // operation of a JSON patch (RFC 6902).
