@@ -109,7 +109,7 @@ func (c *pendingCommand) read(ctx context.Context, list []v1alpha1.Drift) error 
 		return err
 	}
 	all := i.Rulings()
-	if c.rulings, err = all.OfAll(ctx, list); err != nil {
+	if c.rulings, err = all.Of(ctx, list); err != nil {
 		return err
 	}
 	for _, err := range all.Unread {

@@ -234,7 +234,7 @@ func (r *reader) rulings(ctx context.Context, list []v1alpha1.Drift, s *Snapshot
 		}
 		r.ruled = i.Rulings()
 	}
-	of, err := r.ruled.OfAll(ctx, list)
+	of, err := r.ruled.Of(ctx, list)
 	if err != nil {
 		r.ruled = nil
 		return nil, err
@@ -274,11 +274,14 @@ func (r *reader) stored(ctx context.Context, ns, id string) (*v1alpha1.Drift, er
 
 // rulingOf a change as it is now. What the user may not read is left out.
 func rulingOf(ctx context.Context, i *inspect.Inspector, d *v1alpha1.Drift) (channel.Ruling, error) {
-	s, err := i.Rulings().Of(ctx, d)
-	if kerrors.IsForbidden(err) {
-		return s, nil
+	of, err := i.Rulings().Of(ctx, []v1alpha1.Drift{*d})
+	if err == nil {
+		return of(d), nil
 	}
-	return s, err
+	if kerrors.IsForbidden(err) {
+		err = nil
+	}
+	return channel.Ruling{}, err
 }
 
 // object that a reference names; the error is NotFound where there is none, or another one has its name.

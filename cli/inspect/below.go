@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -18,10 +20,8 @@ import (
 // heldBelow an object: open Drifts of its children and of their children, and what the composition function holds.
 func (i *Inspector) heldBelow(ctx context.Context, o *unstructured.Unstructured, p *parent.State) ([]admission.Below, error) {
 	namespace := p.Namespace // of the Drifts, unless an object below is in another one
-	for _, c := range p.Children {
-		if c.Namespace != namespace {
-			namespace = ""
-		}
+	if slices.ContainsFunc(p.Children, func(c parent.Ref) bool { return c.Namespace != p.Namespace }) {
+		namespace = metav1.NamespaceAll
 	}
 	drifts, err := Drifts(ctx, i.Direct.Dynamic, namespace, func(d *v1alpha1.Drift) bool {
 		return channel.Open(d) && d.Spec.Relation == v1alpha1.RelationControllerChild
@@ -40,13 +40,7 @@ func (i *Inspector) heldBelow(ctx context.Context, o *unstructured.Unstructured,
 	for j := range drifts {
 		d := &drifts[j]
 		own := names(d.Spec.Parent, p.Ref)
-		for _, c := range p.Children {
-			if own || named(d.Spec.Parent, c) {
-				add(d, own)
-				break
-			}
-		}
-		if own {
+		if own || slices.ContainsFunc(p.Children, func(c parent.Ref) bool { return named(d.Spec.Parent, c) }) {
 			add(d, own)
 		}
 	}

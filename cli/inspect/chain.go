@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,9 +44,7 @@ func (i *Inspector) Chain(ctx context.Context, o *unstructured.Unstructured) (*C
 	c := &Chain{Object: identity.ObjectReference(obj.State.Ref, obj.Generation, ""), Recorded: value != ""}
 	last, _ := lastTrace(obj.State)
 	for _, h := range last {
-		h.Namespace = trace.NamespaceOf(h, obj.State.Namespace)
-		h.ClusterScoped = h.Namespace == ""
-		c.Hops = append(c.Hops, h)
+		c.Hops = append(c.Hops, *absolute(h, obj.State.Namespace))
 	}
 	if !c.Recorded {
 		why, err := i.unrecorded(ctx, o)
@@ -108,10 +107,6 @@ func (i *Inspector) ahead(ctx context.Context, s *parent.State, hops []v1alpha1.
 	if via := hops[len(hops)-2]; via.Kind != p.Kind || via.Name != p.Name || via.Generation >= intent.Generation {
 		return "", nil
 	}
-	who := intent.User
-	if who == "" {
-		who = "an unknown user"
-	}
 	return fmt.Sprintf("Since then %s was changed by %s (generation %d), which has not changed this object.",
-		identity.Describe(p.Ref), who, intent.Generation), nil
+		identity.Describe(p.Ref), cmp.Or(intent.User, "an unknown user"), intent.Generation), nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -182,7 +181,7 @@ func (i *Inspector) Coverage(ctx context.Context, namespace string) (*Coverage, 
 // list is a gap of its own, any other error ends the command.
 func (i *Inspector) coverKind(ctx context.Context, out *Coverage, info kinds.Info, namespace string) error {
 	found := map[Gap]*KindGap{}
-	inForce := rulingsOf(info.Resource)
+	frozen, snoozed := KindRuling{Ruling: RulingFrozen, Resource: info.Resource}, KindRuling{Ruling: RulingSnoozed, Resource: info.Resource}
 	for o, err := range informer.Items(ctx, informer.ResourceOf(i.Direct.Dynamic, info.GVR, info.Namespaced, namespace), informer.PageSize) {
 		if kerrors.IsNotFound(err) {
 			return nil // its CRD was deleted in the meantime
@@ -201,7 +200,7 @@ func (i *Inspector) coverKind(ctx context.Context, out *Coverage, info kinds.Inf
 		if err != nil {
 			return err
 		}
-		if err := inForce.note(ctx, i, o); err != nil {
+		if err := i.rule(ctx, o, &frozen, &snoozed); err != nil {
 			return err
 		}
 		out.Objects++
@@ -215,7 +214,7 @@ func (i *Inspector) coverKind(ctx context.Context, out *Coverage, info kinds.Inf
 	for _, g := range found {
 		out.Gaps = append(out.Gaps, *g)
 	}
-	for _, r := range []KindRuling{inForce.frozen, inForce.snoozed} {
+	for _, r := range []KindRuling{frozen, snoozed} {
 		if r.Count > 0 {
 			out.InForce = append(out.InForce, r)
 		}
@@ -223,15 +222,8 @@ func (i *Inspector) coverKind(ctx context.Context, out *Coverage, info kinds.Inf
 	return nil
 }
 
-// kindRulings of one kind.
-type kindRulings struct{ frozen, snoozed KindRuling }
-
-func rulingsOf(resource string) *kindRulings {
-	return &kindRulings{KindRuling{Ruling: RulingFrozen, Resource: resource}, KindRuling{Ruling: RulingSnoozed, Resource: resource}}
-}
-
-// note what was decided about a parent. What the user may not read is left out.
-func (r *kindRulings) note(ctx context.Context, i *Inspector, o *unstructured.Unstructured) error {
+// rule adds what was decided about a parent. What the user may not read is left out.
+func (i *Inspector) rule(ctx context.Context, o *unstructured.Unstructured, frozen, snoozed *KindRuling) error {
 	s := i.Direct.Sum(o).State
 	if !isParent(s) {
 		return nil
@@ -241,11 +233,11 @@ func (r *kindRulings) note(ctx context.Context, i *Inspector, o *unstructured.Un
 		return err
 	}
 	if f != nil {
-		r.frozen.add(o, f.Why())
+		frozen.add(o, f.Why())
 	}
 	now := i.options.Now()
 	if set := approval.ParseAt(s.Annotations, now); set.Snoozed(now) {
-		r.snoozed.add(o, "until "+set.Snooze.Expiry.UTC().Format(time.RFC3339)+" by "+cmp.Or(set.Snooze.User, "an unknown user"))
+		snoozed.add(o, "until "+set.Snooze.Expiry.UTC().Format(time.RFC3339)+" by "+cmp.Or(set.Snooze.User, "an unknown user"))
 	}
 	return nil
 }
@@ -312,7 +304,6 @@ func (i *Inspector) guardedGaps(ctx context.Context, info kinds.Info, o *unstruc
 	}
 	open, err := i.failsOpen(ctx, info.GVR.GroupResource(), obj.State)
 	if err == nil && open {
-		out = maps.Clone(out)
 		if out == nil {
 			out = map[Gap]string{}
 		}

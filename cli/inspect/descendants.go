@@ -49,7 +49,7 @@ func (i *Inspector) descendants(ctx context.Context, p *parent.State, depth int)
 			break
 		}
 		d := Descendant{Object: identity.ObjectReference(ref, 0, "")}
-		s, err := i.child(ctx, ref)
+		s, err := i.world.Parent(ctx, ref, true)
 		switch {
 		case errors.Is(err, admission.ErrNotFound):
 			d.Note = "it does not exist"
@@ -69,16 +69,4 @@ func (i *Inspector) descendants(ctx context.Context, p *parent.State, depth int)
 		out = append(out, d)
 	}
 	return append(out, unread...), nil
-}
-
-// child of a parent, with the role of its kind.
-func (i *Inspector) child(ctx context.Context, ref parent.Ref) (*parent.State, error) {
-	if err := i.Direct.Learn(ctx, ref.GroupVersionKind); err != nil {
-		return nil, err
-	}
-	o, err := i.Direct.States.Get(ctx, ref, true)
-	if err != nil {
-		return nil, err
-	}
-	return o.State, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
@@ -150,22 +151,18 @@ func (i *Inspector) waiting(ctx context.Context, e *Explanation, o *unstructured
 	if err != nil {
 		return err
 	}
-	all := i.Rulings()
 	e.Drifts, e.Behind = w.Drifts, w.Behind
-	for j := range e.Drifts {
-		d := &e.Drifts[j]
-		if !channel.Open(d) {
-			continue
-		}
-		s, err := all.Of(ctx, d)
-		if err != nil {
-			return err
-		}
-		if s != (channel.Ruling{}) {
+	open := slices.DeleteFunc(slices.Clone(w.Drifts), func(d v1alpha1.Drift) bool { return !channel.Open(&d) })
+	of, err := i.Rulings().Of(ctx, open)
+	if err != nil {
+		return err
+	}
+	for j := range open {
+		if s := of(&open[j]); s != (channel.Ruling{}) {
 			if e.Rulings == nil {
 				e.Rulings = map[string]channel.Ruling{}
 			}
-			e.Rulings[d.Name] = s
+			e.Rulings[open[j].Name] = s
 		}
 	}
 	_, err = w.complete()

@@ -63,7 +63,7 @@ func (i *Inspector) gate(ctx context.Context, obj *states.Object, mode v1alpha1.
 	if err != nil {
 		return nil, err
 	}
-	g := gating.Of(obj.State, kind, obj.External, own, gating.Defaults{Deadline: i.options.Deadline})
+	g := gating.Of(obj.State, kind, obj.External, own, gating.Defaults{Deadline: gating.DefaultDeadline})
 	g.Policies = set
 	g.Mode, g.Holders, g.Live, g.User, g.Now = mode, holders, true, i.User.ID(), i.options.Now()
 	d := g.Decide()

@@ -16,7 +16,6 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/clock"
-	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -31,8 +30,6 @@ type Options struct {
 	// DefaultMode of the processes in the cluster; where empty it is derived from
 	// the failure policy of the webhook configuration.
 	DefaultMode v1alpha1.Mode
-	// Deadline of the gate; an hour where 0.
-	Deadline time.Duration
 	// Mapper finds resources of kinds; required.
 	Mapper meta.RESTMapper
 	// Now is the clock; time.Now where nil.
@@ -73,9 +70,6 @@ func New(ctx context.Context, config *rest.Config, o Options) (*Inspector, error
 	d.WithoutCRDs = true
 	if o.Now == nil {
 		o.Now = clock.Now
-	}
-	if o.Deadline == 0 {
-		o.Deadline = gating.DefaultDeadline
 	}
 	i := &Inspector{Direct: d, options: o, modeFrom: "--default-mode", mapper: o.Mapper, builds: builds.New(d.Dynamic)}
 	i.world = &world{direct: d, settled: map[parent.Ref]int64{}}

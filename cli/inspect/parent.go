@@ -86,7 +86,11 @@ func (i *Inspector) parent(ctx context.Context, s *parent.State) (*Parent, error
 		p.Snoozed = set.Snooze
 	}
 	for _, e := range set.Approvals {
-		p.Approvals = append(p.Approvals, Approval{Approval: e.Approval, Key: e.Key, State: state(set.Claims, e), By: set.By(e)})
+		a := Approval{Approval: e.Approval, Key: e.Key, By: set.By(e)}
+		if c := set.Claims.Of(e.Content); c != nil {
+			a.State = c.State
+		}
+		p.Approvals = append(p.Approvals, a)
 	}
 	if p.Settled {
 		return p, nil
@@ -109,17 +113,6 @@ func (i *Inspector) freeze(ctx context.Context, s *parent.State, p *Parent) erro
 	}
 	p.Frozen = &f.Freeze
 	return nil
-}
-
-// state of the claim of an approval; "" where it has none. Claims are matched by the
-// content of the entry, since a list of approvals has no names.
-func state(claims approval.Claims, e approval.Entry) v1alpha1.ClaimState {
-	for _, c := range claims {
-		if c.Content == e.Content {
-			return c.State
-		}
-	}
-	return ""
 }
 
 // unsettled is why a parent has not settled, as a clause; never empty.

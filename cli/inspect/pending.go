@@ -32,9 +32,14 @@ func Pending(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapp
 	return out.Merged(open), nil
 }
 
-// Merged is what the composition function holds together with open Drifts, as Pending has it.
-func (w Waiting) Merged(open []v1alpha1.Drift) Waiting {
-	w.Drifts = merged(open, w.Drifts)
+// Merged returns what the composition function holds together with Drifts, each difference once, as Pending has it.
+func (w Waiting) Merged(drifts []v1alpha1.Drift) Waiting {
+	for _, h := range w.Drifts {
+		if !slices.ContainsFunc(drifts, func(d v1alpha1.Drift) bool { return d.Name == h.Name && channel.Open(&d) }) {
+			drifts = append(drifts, h)
+		}
+	}
+	w.Drifts = sorted(drifts)
 	return w
 }
 
@@ -74,16 +79,6 @@ func Below(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper
 // is no Drift object.
 func IsHeld(d *v1alpha1.Drift) bool { return d.UID == "" }
 
-// merged are Drifts and what is held, each difference once.
-func merged(drifts, held []v1alpha1.Drift) []v1alpha1.Drift {
-	for _, h := range held {
-		if !slices.ContainsFunc(drifts, func(d v1alpha1.Drift) bool { return d.Name == h.Name && channel.Open(&d) }) {
-			drifts = append(drifts, h)
-		}
-	}
-	return sorted(drifts)
-}
-
 // About an object: Drifts, the resolved ones last, and what the function holds of
 // it or below it. It is an error where the user may not read a part of it.
 func (i *Inspector) About(ctx context.Context, o *unstructured.Unstructured) ([]v1alpha1.Drift, error) {
@@ -121,8 +116,7 @@ func (i *Inspector) WaitingAbout(ctx context.Context, o *unstructured.Unstructur
 		out.Drifts = slices.DeleteFunc(out.Drifts, func(d v1alpha1.Drift) bool { return !names(d.Spec.Child, obj.State.Ref) })
 		out.Behind = slices.DeleteFunc(out.Behind, func(b Behind) bool { return !names(b.Child, obj.State.Ref) })
 	}
-	out.Drifts = merged(drifts, out.Drifts)
-	return out, nil
+	return out.Merged(drifts), nil
 }
 
 // composite that a parent reference names; nil where it is not a composite or

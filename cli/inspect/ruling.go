@@ -40,21 +40,8 @@ func (i *Inspector) Rulings() *Rulings {
 	return &Rulings{i: i, parents: map[parent.Ref]*parent.State{}}
 }
 
-// Of a pending change (KR-12-30).
-func (s *Rulings) Of(ctx context.Context, d *v1alpha1.Drift) (out channel.Ruling, err error) {
-	p, err := s.parent(ctx, identity.Ref(d.Spec.Parent))
-	if err != nil || p == nil {
-		return out, err
-	}
-	below, err := s.below(ctx, p)
-	if err != nil {
-		return out, err
-	}
-	return s.about(d, p, below), nil
-}
-
-// OfAll changes of a list (KR-12-30).
-func (s *Rulings) OfAll(ctx context.Context, list []v1alpha1.Drift) (func(*v1alpha1.Drift) channel.Ruling, error) {
+// Of returns the ruling of each pending change of a list (KR-12-30).
+func (s *Rulings) Of(ctx context.Context, list []v1alpha1.Drift) (func(*v1alpha1.Drift) channel.Ruling, error) {
 	if err := s.readAll(ctx, list); err != nil {
 		return nil, err
 	}

@@ -91,7 +91,7 @@ func TestRulingsOfKindsThatAreGone(t *testing.T) {
 	another := gone.DeepCopy()
 	another.Name, another.Spec.Parent.Name = "00000000000000cc", "another"
 	all := i.Rulings()
-	of, err := all.OfAll(t.Context(), []v1alpha1.Drift{*gone, *another, *read})
+	of, err := all.Of(t.Context(), []v1alpha1.Drift{*gone, *another, *read})
 	require.NoError(t, err)
 	assert.Equal(t, channel.Ruling{}, of(gone))
 	assert.NotNil(t, of(read).Frozen, "the other parents are read")
