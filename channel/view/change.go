@@ -3,10 +3,13 @@ package view
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
+	"github.com/kausality-io/function-kausality/cli/inspect"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // Change is what is shown of one change, on its own and where an action about it is confirmed.
@@ -46,27 +49,39 @@ func (v *View) found(ctx context.Context, ns, id string) (*v1alpha1.Drift, error
 	return d, err
 }
 
+// look returns what was decided about a change as it is now, and the inspector that has read it. What the user may not read is left out.
+func (v *View) look(ctx context.Context, d *v1alpha1.Drift) (i *inspect.Inspector, s channel.Ruling, err error) {
+	if i, err = v.inspector(ctx); err != nil {
+		return nil, s, err
+	}
+	of, err := i.Rulings().Of(ctx, []v1alpha1.Drift{*d})
+	switch {
+	case err == nil:
+		s = of(d)
+	case kerrors.IsForbidden(err):
+		err = nil
+	}
+	return i, s, err
+}
+
 // Change is one change: what it is, from the user to the external system, and what was decided about it (KR-17-12).
 func (v *View) Change(ctx context.Context, ns, id string) (*Change, error) {
 	d, err := v.found(ctx, ns, id)
 	if err != nil {
 		return nil, err
 	}
-	i, err := v.inspector(ctx)
+	i, ruling, err := v.look(ctx, d)
 	if err != nil {
 		return nil, err
 	}
-	ruling, err := rulingOf(ctx, i, d)
-	if err != nil {
-		return nil, err
-	}
-	c := v.changed(d, ruling, trees{v.reader}.of(ctx, i, d))
+	c := v.changed(ctx, i, d, ruling)
 	c.Timeline = timeline(d, c.hops, c.gate)
 	return c, nil
 }
 
 // changed is what is shown of a change.
-func (v *View) changed(d *v1alpha1.Drift, ruling channel.Ruling, k Known) *Change {
+func (v *View) changed(ctx context.Context, i *inspect.Inspector, d *v1alpha1.Drift, ruling channel.Ruling) *Change {
+	k := trees{v.reader}.of(ctx, i, d)
 	c := &Change{
 		Entry: channel.EntryOf(d, ruling), Known: k, Difference: differenceOf(d, k.gate), Causes: channel.CauseLines(d.Spec.Causes),
 		CauseKey: channel.CauseKey(d), Votes: d.Status.Votes, Requesters: d.Status.Requesters, Glass: d.Status.BrokenGlass,
@@ -75,10 +90,7 @@ func (v *View) changed(d *v1alpha1.Drift, ruling channel.Ruling, k Known) *Chang
 	if len(c.Causes) == 0 && d.Spec.Cause != "" {
 		c.Causes = []string{"cause: " + d.Spec.Cause}
 	}
-	approvable := false
-	for _, a := range c.Offered {
-		approvable = approvable || a == channel.ActionApprove
-	}
+	approvable := slices.Contains(c.Offered, channel.ActionApprove)
 	if channel.Exceptable(d, ruling) {
 		c.Offered = append(c.Offered, channel.ActionException)
 	}

@@ -88,18 +88,14 @@ func (v *View) Confirm(ctx context.Context, ns, id string, a channel.Action) (*C
 	}
 	if a == channel.ActionException {
 		x := exceptions{v}
-		return x.excepting(ctx, d, exceptionForm{scope: channel.ExceptionObject, until: channel.Snoozes[0], at: x.minute()})
+		return x.excepting(ctx, d, exceptionForm{scope: channel.ExceptionObject, until: channel.Snoozes[0], at: x.minute()}, &Confirmation{})
 	}
 	return v.confirmed(ctx, d, &Confirmation{Action: a, Until: channel.Snoozes[0]})
 }
 
 // confirmed is an action about a change as it is stored now.
 func (v *View) confirmed(ctx context.Context, d *v1alpha1.Drift, c *Confirmation) (*Confirmation, error) {
-	i, err := v.inspector(ctx)
-	if err != nil {
-		return nil, err
-	}
-	ruling, err := rulingOf(ctx, i, d)
+	i, ruling, err := v.look(ctx, d)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +107,7 @@ func (v *View) confirmed(ctx context.Context, d *v1alpha1.Drift, c *Confirmation
 		return nil, err
 	}
 	now := v.options.Now()
-	c.Change, c.Verb, c.Shown = v.changed(d, ruling, trees{v.reader}.of(ctx, i, d)), channel.Label(c.Action), channel.Fingerprint(d)
+	c.Change, c.Verb, c.Shown = v.changed(ctx, i, d, ruling), channel.Label(c.Action), channel.Fingerprint(d)
 	c.About = c.Change.Effect
 	would := channel.Click{Action: c.Action, Shown: c.Shown, Reason: cmp.Or(c.Reason, "…"), Opened: true, At: now}
 	if would.Until, err = channel.SnoozeUntil(cmp.Or(c.Until, channel.Snoozes[0]), now); err != nil {

@@ -49,13 +49,11 @@ type Scope struct {
 // minute is this one: exceptions end at full minutes.
 func (x exceptions) minute() time.Time { return x.options.Now().Truncate(time.Minute) }
 
-// exceptionForm is what the user has entered in a form that was shown at a time, and why it was not done; problem is empty for none.
+// exceptionForm is what the user has entered in a form that was shown at a time.
 type exceptionForm struct {
-	scope        channel.ExceptionScope
-	until        string
-	at           time.Time
-	problem, why string
-	status       int
+	scope channel.ExceptionScope
+	until string
+	at    time.Time
 }
 
 // exceptionOf a form. Its times begin now where it was shown too long ago.
@@ -78,13 +76,9 @@ func (f *exceptionForm) click(shown string) channel.Click {
 	return channel.Click{Action: channel.ActionException, Shown: shown, Until: until}
 }
 
-// excepting is an exception like a change as it is stored now.
-func (x exceptions) excepting(ctx context.Context, d *v1alpha1.Drift, form exceptionForm) (*Confirmation, error) {
-	i, err := x.inspector(ctx)
-	if err != nil {
-		return nil, err
-	}
-	ruling, err := rulingOf(ctx, i, d)
+// excepting confirms an exception like a change as it is stored now.
+func (x exceptions) excepting(ctx context.Context, d *v1alpha1.Drift, form exceptionForm, c *Confirmation) (*Confirmation, error) {
+	i, ruling, err := x.look(ctx, d)
 	if err != nil {
 		return nil, err
 	}
@@ -92,10 +86,8 @@ func (x exceptions) excepting(ctx context.Context, d *v1alpha1.Drift, form excep
 		return nil, notOffered(d)
 	}
 	shown := &Exception{At: strconv.FormatInt(form.at.Unix(), 10)}
-	c := &Confirmation{
-		Action: channel.ActionException, Verb: channel.Label(channel.ActionException), Shown: channel.Fingerprint(d), Exception: shown,
-		Change: x.changed(d, ruling, trees{x.reader}.of(ctx, i, d)), Until: form.until, Problem: form.problem, Why: form.why, Status: form.status,
-	}
+	c.Action, c.Verb, c.Shown = channel.ActionException, channel.Label(channel.ActionException), channel.Fingerprint(d)
+	c.Exception, c.Change, c.Until = shown, x.changed(ctx, i, d, ruling), form.until
 	c.About = c.Change.Effect
 	if c.Snoozes, err = snoozes(form.until, form.at); err != nil {
 		return nil, err
@@ -195,20 +187,17 @@ func exceptionEffects(d *v1alpha1.Drift, ruling channel.Ruling) []string {
 // except makes an exception that was confirmed, about what was shown and nothing else (KR-17-03, KR-17-19).
 func (x exceptions) except(ctx context.Context, d *v1alpha1.Drift, f Form) (done string, again *Confirmation, err error) {
 	form := x.exceptionOf(f)
-	i, err := x.inspector(ctx)
+	_, ruling, err := x.look(ctx, d)
 	if err != nil {
 		return "", nil, x.options.kept(err)
 	}
-	ruling, err := rulingOf(ctx, i, d)
-	if err != nil {
-		return "", nil, x.options.kept(err)
-	}
-	retry := func(problem, why string, status int) (string, *Confirmation, error) {
+	retry := func(status int, problem, why string) (string, *Confirmation, error) {
 		if form.scope != channel.ExceptionKind {
 			form.scope = channel.ExceptionObject
 		}
-		form.problem, form.why, form.status = problem, why, status
-		again, err := x.excepting(ctx, d, form)
+		c := &Confirmation{}
+		c.problem(status, problem, why)
+		again, err := x.excepting(ctx, d, form, c)
 		if err != nil {
 			return "", nil, x.options.kept(err)
 		}
@@ -217,9 +206,9 @@ func (x exceptions) except(ctx context.Context, d *v1alpha1.Drift, f Form) (done
 	exception, refused := channel.DecideException(form.click(f.Shown), form.scope, d, ruling)
 	switch {
 	case refused == channel.RefusedChanged:
-		return retry(changedTitle, changedWhy, http.StatusConflict)
+		return retry(http.StatusConflict, changedTitle, changedWhy)
 	case refused == channel.RefusedIncomplete:
-		return retry("Nothing was done", "Choose what it is about, and until when.", http.StatusUnprocessableEntity)
+		return retry(http.StatusUnprocessableEntity, "Nothing was done", "Choose what it is about, and until when.")
 	case refused != "" || !x.scoped(d):
 		return "", nil, notOffered(d)
 	}
@@ -232,7 +221,7 @@ func (x exceptions) except(ctx context.Context, d *v1alpha1.Drift, f Form) (done
 	if err != nil {
 		state := x.notCreated(exception, err)
 		state.Kept = true
-		if _, again, failed := retry(state.Title, state.Text, state.Status); failed == nil {
+		if _, again, failed := retry(state.Status, state.Title, state.Text); failed == nil {
 			return "", again, nil
 		}
 		return "", nil, state

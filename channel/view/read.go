@@ -272,18 +272,6 @@ func (r *reader) stored(ctx context.Context, ns, id string) (*v1alpha1.Drift, er
 	return d, nil
 }
 
-// rulingOf a change as it is now. What the user may not read is left out.
-func rulingOf(ctx context.Context, i *inspect.Inspector, d *v1alpha1.Drift) (channel.Ruling, error) {
-	of, err := i.Rulings().Of(ctx, []v1alpha1.Drift{*d})
-	if err == nil {
-		return of(d), nil
-	}
-	if kerrors.IsForbidden(err) {
-		err = nil
-	}
-	return channel.Ruling{}, err
-}
-
 // object that a reference names; the error is NotFound where there is none, or another one has its name.
 func (r *reader) object(ctx context.Context, ref v1alpha1.ObjectReference) (*unstructured.Unstructured, error) {
 	gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
