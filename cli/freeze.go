@@ -166,12 +166,5 @@ func frozenBy(annotations map[string]string, user string, now time.Time) string 
 	if f == nil || f.User == user && user != "" {
 		return ""
 	}
-	out := "It was frozen by " + cmp.Or(f.User, "an unknown user")
-	if f.At != nil {
-		out += " since " + f.At.UTC().Format(time.RFC3339)
-	}
-	if f.Message != "" {
-		out += " (" + f.Message + ")"
-	}
-	return out + ". "
+	return "It was frozen" + annotate.FrozenBy(*f) + ". "
 }

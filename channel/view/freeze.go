@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
+	"github.com/kausality-io/function-kausality/cli/annotate"
 )
 
 // ConfirmFreeze shows what a freeze of an object, or its end, will do (KR-17-17).
@@ -44,13 +44,7 @@ func (v *View) freezing(o *unstructured.Unstructured, ref v1alpha1.ObjectReferen
 	}
 	by := "It is frozen"
 	if f := approval.FreezeOf(o.GetAnnotations(), v.options.Now()); f != nil {
-		by += " by " + cmp.Or(f.User, "an unknown user")
-		if f.At != nil {
-			by += " since " + f.At.UTC().Format(time.RFC3339)
-		}
-		if f.Message != "" {
-			by += " (" + f.Message + ")"
-		}
+		by += annotate.FrozenBy(*f)
 	}
 	c.Effects = []string{by + ".", "Changes that were requested in the meantime are carried out then."}
 	return c, nil

@@ -1,6 +1,7 @@
 package annotate
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -174,6 +175,9 @@ func (e *AlreadyFrozenError) Error() string {
 	}
 	return "it is frozen already" + by + since(e.Freeze) + "; unfreeze it first, or give --overwrite"
 }
+
+// FrozenBy returns the user of a freeze, since when it exists, and its message, as the end of a clause.
+func FrozenBy(f v1alpha1.Freeze) string { return " by " + cmp.Or(f.User, "an unknown user") + since(f) }
 
 // since when a freeze exists, and its message, as the end of a clause.
 func since(f v1alpha1.Freeze) (out string) {

@@ -1,7 +1,6 @@
 package annotate
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -104,5 +103,5 @@ type FrozenByOtherError struct{ Freeze v1alpha1.Freeze }
 
 // Error names user, time and message of the freeze.
 func (e *FrozenByOtherError) Error() string {
-	return "it is frozen by " + cmp.Or(e.Freeze.User, "an unknown user") + since(e.Freeze) + "; a user with the right to approve may remove it with --overwrite"
+	return "it is frozen" + FrozenBy(e.Freeze) + "; a user with the right to approve may remove it with --overwrite"
 }
