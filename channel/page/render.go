@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -105,11 +106,7 @@ func (p *Page) render(w http.ResponseWriter, r *http.Request, s *session, a *ans
 	body := channel.Printable(out.String())
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	status := a.status
-	if status == 0 {
-		status = http.StatusOK
-	}
-	w.WriteHeader(status)
+	w.WriteHeader(cmp.Or(a.status, http.StatusOK))
 	_, _ = w.Write([]byte(body)) // a browser that is gone
 }
 

@@ -116,8 +116,7 @@ func (f *form) update(msg tea.Msg) bool {
 		if key, is := msg.(tea.KeyPressMsg); is && !typed(key) {
 			return false
 		}
-		next, _ := now.text.Update(msg) // of a cursor that blinks by itself
-		*now.text = next
+		*now.text, _ = now.text.Update(msg) // the command is of a cursor that blinks by itself
 		return true
 	}
 	key, is := msg.(tea.KeyPressMsg)

@@ -69,10 +69,7 @@ func (m keyboard) opens(s *screen, name string) tea.Cmd {
 		}
 		return m.open(&place{kind: kindCoverage})
 	case "R":
-		select {
-		case m.wake <- struct{}{}:
-		default: // it is signalled already
-		}
+		m.reread()
 		return m.load(s)
 	case "/":
 		if s.filtered() {
@@ -95,11 +92,15 @@ func (m keyboard) filterKey(s *screen, k tea.KeyPressMsg) {
 		if !typed(k) {
 			return
 		}
-		next, _ := m.filtering.text.Update(k)
-		*m.filtering.text = next
-		s.filter = safe(strings.TrimSpace(next.Value()))
+		m.filter(s, k)
 	}
 	m.build(s)
+}
+
+// filter a list by what is entered, after a message about that.
+func (m keyboard) filter(s *screen, msg tea.Msg) {
+	*m.filtering.text, _ = m.filtering.text.Update(msg)
+	s.filter = safe(strings.TrimSpace(m.filtering.text.Value()))
 }
 
 // formKey is a key while a confirmation is shown.
@@ -136,9 +137,7 @@ func (m keyboard) paste(msg tea.PasteMsg) {
 	s := m.top()
 	switch {
 	case m.filtering != nil:
-		next, _ := m.filtering.text.Update(msg)
-		*m.filtering.text = next
-		s.filter = strings.TrimSpace(next.Value())
+		m.filter(s, msg)
 		m.build(s)
 	case s.form != nil && s.state == nil:
 		s.form.update(msg)

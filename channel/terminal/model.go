@@ -264,10 +264,7 @@ func (m *model) decide(s *screen) tea.Cmd {
 func (m *model) decided(msg decided) tea.Cmd {
 	s := msg.on
 	s.form.sent = false
-	select {
-	case m.wake <- struct{}{}:
-	default: // it is signalled already
-	}
+	m.reread()
 	switch {
 	case msg.err != nil:
 		state := m.view.StateOf(msg.err)
@@ -296,6 +293,14 @@ func (m *model) decided(msg decided) tea.Cmd {
 	s.list = nil // from the beginning, where it has why
 	m.build(s)
 	return nil
+}
+
+// reread has what waits read again.
+func (m *model) reread() {
+	select {
+	case m.wake <- struct{}{}:
+	default: // it is signalled already
+	}
 }
 
 // report what was done, until the next key; empty for nothing.

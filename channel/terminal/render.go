@@ -1,7 +1,6 @@
 package terminal
 
 import (
-	"fmt"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -11,10 +10,8 @@ import (
 	"github.com/kausality-io/function-kausality/channel"
 )
 
-const (
-	// headRows are above what is shown: who looks, what at, and what became of it.
-	headRows = 3
-)
+// headRows are above what is shown: who looks, what at, and what became of it.
+const headRows = 3
 
 // styles of looks. Terminals without colours show them by weight, or not at all.
 var styles = [...]lipgloss.Style{
@@ -50,8 +47,8 @@ type frame struct{ *model }
 
 // rows of the whole terminal, and the cursor in what is being entered.
 func (m frame) rows() ([]string, *tea.Cursor) {
-	if m.width < MinWidth || m.height < minHeight {
-		return []string{safe(tooSmall(m.width, m.height))}, nil
+	if err := Small(m.width, m.height); err != nil {
+		return []string{safe(err.Error())}, nil
 	}
 	s := m.top()
 	if s.list == nil {
@@ -212,10 +209,4 @@ func (m frame) actionRows(s *screen) (out []string) {
 		}
 	}
 	return append(out, row)
-}
-
-// tooSmall is why a terminal of a size cannot be used.
-func tooSmall(width, height int) string {
-	return fmt.Sprintf("the terminal has %d columns and %d rows; it takes at least %d and %d: widen it, or use kubectl kausality tui --plain", width, height,
-		MinWidth, minHeight)
 }

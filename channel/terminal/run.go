@@ -49,7 +49,8 @@ func (o *Options) complete() {
 // Small is the error of a terminal of a size, in columns and rows; nil for one that is large enough.
 func Small(width, height int) error {
 	if width < MinWidth || height < minHeight {
-		return errors.New(tooSmall(width, height))
+		return fmt.Errorf("the terminal has %d columns and %d rows; it takes at least %d and %d: widen it, or use kubectl kausality tui --plain", width, height,
+			MinWidth, minHeight)
 	}
 	return nil
 }
