@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -66,7 +67,7 @@ func (a *api) check(ctx context.Context, c *Config) error {
 	if err := a.accepted(ctx, c); err != nil || len(c.Users) == 0 {
 		return err
 	}
-	for _, id := range sorted(c.Users) {
+	for _, id := range slices.Sorted(maps.Keys(c.Users)) {
 		if u, err := a.client.GetUserInfoContext(ctx, id); isCode(err, "user_not_found") || err == nil && u.Deleted {
 			return fmt.Errorf("users: %s is no member of the workspace", id)
 		}
@@ -109,32 +110,32 @@ var hints = map[string]string{
 	"missing_scope":     "the app has not all scopes of the manifest in docs/slack.md",
 }
 
+// codeOf an error of Slack; empty for any other.
+func codeOf(err error) string {
+	code, _ := errors.AsType[slack.SlackErrorResponse](err)
+	return code.Err
+}
+
 // explained is an error of Slack with what to do about it. It contains no token.
 func explained(err error) error {
-	if code := (slack.SlackErrorResponse{}); errors.As(err, &code) && hints[code.Err] != "" {
-		return fmt.Errorf("%w: %s", err, hints[code.Err])
+	if hint := hints[codeOf(err)]; hint != "" {
+		return fmt.Errorf("%w: %s", err, hint)
 	}
 	return err
 }
 
 // refusal counts an error that remains until the app or one of its tokens is changed, by that token.
 func refusal(token string, err error) {
-	if code := (slack.SlackErrorResponse{}); errors.As(err, &code) && hints[code.Err] != "" {
-		refusals.WithLabelValues(token, code.Err).Inc()
+	if isPermanent(err) {
+		refusals.WithLabelValues(token, codeOf(err)).Inc()
 	}
 }
 
 // isCode reports whether an error of Slack has one of some codes.
-func isCode(err error, codes ...string) bool {
-	code := slack.SlackErrorResponse{}
-	return errors.As(err, &code) && slices.Contains(codes, code.Err)
-}
+func isCode(err error, codes ...string) bool { return slices.Contains(codes, codeOf(err)) }
 
 // isPermanent reports whether an error of Slack remains until the configuration or the app in Slack is changed.
-func isPermanent(err error) bool {
-	code := slack.SlackErrorResponse{}
-	return errors.As(err, &code) && hints[code.Err] != ""
-}
+func isPermanent(err error) bool { return hints[codeOf(err)] != "" }
 
 // retryAfter is how long Slack is to be left alone; zero where it names no time.
 func retryAfter(err error) time.Duration {

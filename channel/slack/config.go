@@ -3,6 +3,7 @@ package slack
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"regexp"
@@ -131,7 +132,7 @@ func (c *Config) checkConstrained() (errs []error) {
 
 // checkPersons reports what is wrong with the mappings to users.
 func (c *Config) checkPersons() (errs []error) {
-	for _, id := range sorted(c.Users) {
+	for _, id := range slices.Sorted(maps.Keys(c.Users)) {
 		p := c.Users[id]
 		if !memberID.MatchString(id) {
 			errs = append(errs, fmt.Errorf("users: %q must be the id of a member, as in U0123456789", id))
@@ -181,16 +182,6 @@ func (p Person) describe() string {
 // isSystem reports whether a user or group is one of Kubernetes itself, or has no name.
 func isSystem(name string) bool {
 	return strings.TrimSpace(name) == "" || strings.HasPrefix(strings.ToLower(strings.TrimSpace(name)), "system:")
-}
-
-// sorted keys of a map.
-func sorted[T any](m map[string]T) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
 }
 
 // location of times that are shown and chosen.

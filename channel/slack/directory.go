@@ -2,7 +2,6 @@ package slack
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -53,10 +52,10 @@ func (p *directory) of(ctx context.Context, team, user string) (Person, error) {
 		return k.Person, nil
 	}
 	u, err := p.lookup(ctx, user)
-	if err != nil {
-		if code := (slack.SlackErrorResponse{}); errors.As(err, &code) && code.Err == "user_not_found" {
-			return Person{}, &strangerError{"Slack does not know you as a member."}
-		}
+	switch {
+	case isCode(err, "user_not_found"):
+		return Person{}, &strangerError{"Slack does not know you as a member."}
+	case err != nil:
 		return Person{}, fmt.Errorf("cannot read the member from Slack: %w", err)
 	}
 	found, err := personOf(p.config, u)

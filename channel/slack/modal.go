@@ -49,9 +49,7 @@ func (s *socket) rejection(ctx context.Context, in slack.InteractionCallback) (f
 		return "A reason is required."
 	}
 	if err := s.keep(ctx, c); err != nil {
-		clicks.WithLabelValues(string(c.Action), "lost").Inc()
-		s.log.Info("a click is not stored, and the user is answered so", "action", c.Action, "member", c.Team+"/"+c.User, "error", err.Error())
-		return lostText(err)
+		return s.lostText(c, err)
 	}
 	return ""
 }

@@ -116,10 +116,8 @@ func (p *poster) send(ctx context.Context, drifts map[key]*v1alpha1.Drift) (trie
 	left := perRound
 	for _, r := range p.records {
 		sent, err := p.sendRecord(ctx, r, drifts, &left)
-		if r.dirty {
-			if serr := p.store.save(ctx, r); serr != nil {
-				return true, serr
-			}
+		if serr := p.store.save(ctx, r); serr != nil {
+			return true, serr
 		}
 		if errors.As(err, &storeError{}) {
 			return true, err
@@ -142,10 +140,8 @@ func (p *poster) send(ctx context.Context, drifts map[key]*v1alpha1.Drift) (trie
 // saveAll records that have changed.
 func (p *poster) saveAll(ctx context.Context) error {
 	for _, r := range p.records {
-		if r.dirty {
-			if err := p.store.save(ctx, r); err != nil {
-				return err
-			}
+		if err := p.store.save(ctx, r); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -82,12 +82,7 @@ func (r *record) open(now time.Time) bool {
 
 // over reports whether all of its changes are decided or gone.
 func (r *record) over() bool {
-	for _, m := range r.Members {
-		if !m.Over {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.Members, func(m *tracked) bool { return !m.Over })
 }
 
 // settle the changes of records by the Drifts that exist now: which are over, and how.
@@ -201,7 +196,5 @@ func (t *tracked) note(a channel.Action, reason string, n note) {
 		return // a double click
 	}
 	t.Notes = append(t.Notes, n)
-	if len(t.Notes) > maxNoted {
-		t.Notes = t.Notes[len(t.Notes)-maxNoted:]
-	}
+	t.Notes = t.Notes[max(0, len(t.Notes)-maxNoted):]
 }

@@ -3,6 +3,7 @@ package slack
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -107,7 +108,7 @@ func constrainedRules(c *Constrained) (out []rbacv1.PolicyRule) {
 		plural, group, _ := strings.Cut(r, ".")
 		byGroup[group] = append(byGroup[group], plural)
 	}
-	for _, group := range sorted(byGroup) {
+	for _, group := range slices.Sorted(maps.Keys(byGroup)) {
 		out = append(out, rule(group, byGroup[group], on("get", "patch")...))
 	}
 	return append(out,

@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -139,25 +140,18 @@ func (s *socket) interaction(ctx context.Context, client *socketmode.Client, req
 			s.log.Info("cannot acknowledge a click; Slack shows the user a warning", "error", err.Error())
 		}
 	}
-	switch in.Type {
-	case slack.InteractionTypeBlockActions:
+	switch {
+	case in.Type == slack.InteractionTypeBlockActions:
 		for _, a := range in.ActionCallback.BlockActions {
 			s.action(ctx, in, a)
 		}
-		ack()
-	case slack.InteractionTypeViewSubmission:
-		if in.View.CallbackID != rejectCallback {
-			ack()
-			return
-		}
+	case in.Type == slack.InteractionTypeViewSubmission && in.View.CallbackID == rejectCallback:
 		if failed := s.rejection(ctx, in); failed != "" {
 			ack(slack.NewErrorsViewSubmissionResponse(map[string]string{reasonInput: failed}))
 			return
 		}
-		ack()
-	default:
-		ack()
 	}
+	ack()
 }
 
 // action of a button.
@@ -211,14 +205,12 @@ func command(at target) string {
 }
 
 // lost answers that nothing was done.
-func (s *socket) lost(ctx context.Context, c click, err error) {
+func (s *socket) lost(ctx context.Context, c click, err error) { s.inform(ctx, c, s.lostText(c, err)) }
+
+// lostText counts a click that is not stored, and returns the answer for the user.
+func (s *socket) lostText(c click, err error) string {
 	clicks.WithLabelValues(string(c.Action), "lost").Inc()
 	s.log.Info("a click is not stored, and the user is answered so", "action", c.Action, "member", c.Team+"/"+c.User, "error", err.Error())
-	s.inform(ctx, c, lostText(err))
-}
-
-// lostText is the answer for a click that is not stored.
-func lostText(err error) string {
 	if errors.Is(err, errFull) {
 		return "Nothing was done: too many clicks wait. Click again later, or use kubectl kausality."
 	}
@@ -234,16 +226,10 @@ func (s *socket) inform(ctx context.Context, c click, text string) {
 
 // teamOf the user: another workspace's members are in channels that are shared with it.
 func teamOf(in slack.InteractionCallback) string {
-	if in.User.TeamID != "" {
-		return in.User.TeamID
-	}
-	return in.Team.ID
+	return cmp.Or(in.User.TeamID, in.Team.ID)
 }
 
 // threadOf the message of an action; the message itself where it is in none.
 func threadOf(in slack.InteractionCallback) string {
-	if in.Message.ThreadTimestamp != "" {
-		return in.Message.ThreadTimestamp
-	}
-	return in.Container.ThreadTs
+	return cmp.Or(in.Message.ThreadTimestamp, in.Container.ThreadTs)
 }

@@ -143,11 +143,10 @@ func (s *store) clicks(ctx context.Context) ([]*stored, error) {
 func (s *store) read(o *corev1.ConfigMap) *stored {
 	c := &stored{object: *o}
 	raw := o.Data["click"]
-	switch {
-	case !hmac.Equal([]byte(o.Data["seal"]), []byte(s.seal(raw))):
-		c.invalid = errors.New("it has no seal of this app")
-	default:
+	if hmac.Equal([]byte(o.Data["seal"]), []byte(s.seal(raw))) {
 		c.invalid = json.Unmarshal([]byte(raw), &c.click)
+	} else {
+		c.invalid = errors.New("it has no seal of this app")
 	}
 	if p := o.Data["progress"]; p != "" && c.invalid == nil {
 		c.invalid = json.Unmarshal([]byte(p), &c.progress)
@@ -194,8 +193,11 @@ func (s *store) records(ctx context.Context) (out []*record, err error) {
 	return out, nil
 }
 
-// save a record. It fails where another leader has written it.
+// save a record that has changed. It fails where another leader has written it.
 func (s *store) save(ctx context.Context, r *record) error {
+	if !r.dirty {
+		return nil
+	}
 	raw, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("cannot encode the record of a message: %w", err)

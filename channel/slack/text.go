@@ -2,7 +2,7 @@ package slack
 
 import (
 	"strings"
-	"unicode/utf8"
+	"unicode/utf16"
 
 	"github.com/slack-go/slack"
 
@@ -16,7 +16,7 @@ func cut(s string, limit int) string {
 	}
 	n := 0
 	for i, r := range s {
-		if n += units(r); n > limit-1 {
+		if n += utf16.RuneLen(r); n > limit-1 {
 			return s[:i] + "…"
 		}
 	}
@@ -26,17 +26,9 @@ func cut(s string, limit int) string {
 // length of a text in UTF-16 units.
 func length(s string) (n int) {
 	for _, r := range s {
-		n += units(r)
+		n += utf16.RuneLen(r) // of a rune of a string, which is never a surrogate
 	}
 	return n
-}
-
-// units of a character in UTF-16.
-func units(r rune) int {
-	if r > 0xffff && utf8.ValidRune(r) {
-		return 2
-	}
-	return 1
 }
 
 // oneLine of a text, cut. Of a long one no more is read than may be shown.

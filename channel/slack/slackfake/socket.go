@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -43,12 +44,7 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 	defer s.changed()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range s.sockets {
-		if s.sockets[i] == c {
-			s.sockets = append(s.sockets[:i:i], s.sockets[i+1:]...)
-			break
-		}
-	}
+	s.sockets = slices.DeleteFunc(s.sockets, func(have *websocket.Conn) bool { return have == c })
 	_ = c.Close()
 }
 
