@@ -54,16 +54,13 @@ func (s *Store) forgetIn(ctx context.Context, part []Found, name string, until t
 				continue
 			}
 			raw, differs, err := without(s.key, f.Raw, name)
-			if err != nil || !differs {
-				if err != nil {
-					return err
-				}
-				continue
+			if err == nil && differs {
+				changed++
+				err = s.replace(ctx, tx, f, raw)
 			}
-			if err := s.replace(ctx, tx, f, raw); err != nil {
+			if err != nil {
 				return err
 			}
-			changed++
 		}
 		return nil
 	})
@@ -95,15 +92,7 @@ func (s *Store) forgetNew(ctx context.Context, tx *sql.Tx, entries []entry) erro
 		return err
 	}
 	until := map[string]int64{}
-	for result.Next() {
-		var h string
-		var at int64
-		if err := result.Scan(&h, &at); err != nil {
-			return joinClose(err, result)
-		}
-		until[h] = at
-	}
-	if err := joinClose(result.Err(), result); err != nil || len(until) == 0 {
+	if err := pairs(result, until); err != nil || len(until) == 0 {
 		return err
 	}
 	for i := range entries {
@@ -141,6 +130,3 @@ func (s *Store) forgetEntry(e *entry, until map[string]int64) error {
 	}
 	return err
 }
-
-// joinClose closes a result.
-func joinClose(err error, result *sql.Rows) error { return errors.Join(err, result.Close()) }

@@ -130,16 +130,15 @@ func (s *Store) readKept(ctx context.Context) error {
 		}
 		var entries []entry
 		receipt := query.Receipt{}
-		for rows.Next() {
-			var d Delivery
-			var sender string
-			if err := rows.Scan(&d.ID, &sender, &d.Raw); err != nil {
-				return errors.Join(err, rows.Close())
+		if err := each(rows, func() error {
+			d, sender := Delivery{}, ""
+			err := rows.Scan(&d.ID, &sender, &d.Raw)
+			if err == nil {
+				read, _ := s.sort(sender, []Delivery{d}, &receipt)
+				entries = append(entries, read...)
 			}
-			read, _ := s.sort(sender, []Delivery{d}, &receipt)
-			entries = append(entries, read...)
-		}
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			return err
+		}); err != nil {
 			return err
 		}
 		for _, e := range entries {
@@ -227,15 +226,7 @@ func (s *Store) insertRecords(ctx context.Context, tx *sql.Tx, part []entry) (ma
 		return nil, err
 	}
 	numbers := make(map[string]int64, len(part))
-	for inserted.Next() {
-		var id string
-		var seq int64
-		if err := inserted.Scan(&id, &seq); err != nil {
-			return nil, errors.Join(err, inserted.Close())
-		}
-		numbers[id] = seq
-	}
-	return numbers, errors.Join(inserted.Err(), inserted.Close())
+	return numbers, pairs(inserted, numbers)
 }
 
 // insertTerms of the records that have a number.

@@ -3,9 +3,7 @@ package history
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,32 +35,26 @@ func (s *Store) find(ctx context.Context, statement string, args ...any) ([]Foun
 	if err != nil {
 		return nil, fmt.Errorf("cannot find records: %w", err)
 	}
-	out, err := scan(result)
+	var out []Found
+	err = each(result, func() error {
+		f, raw := Found{}, ""
+		if err := result.Scan(&f.At, &f.Seq, &f.Stored, &raw); err != nil {
+			return err
+		}
+		f.Raw = json.RawMessage(raw)
+		if f.Record, err = decodeStored(f.Raw); err == nil {
+			out = append(out, f)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot find records: %w", err)
 	}
 	return out, nil
 }
 
-// columns of Found, in the order of scan.
+// columns of Found, in the order in which find scans them.
 const columns = "record.at, record.seq, record.stored, record.raw"
-
-// scan the rows of a result, and close it.
-func scan(result *sql.Rows) (out []Found, err error) {
-	defer func() { err = errors.Join(err, result.Close()) }()
-	for result.Next() {
-		f, raw := Found{}, ""
-		if err := result.Scan(&f.At, &f.Seq, &f.Stored, &raw); err != nil {
-			return nil, err
-		}
-		f.Raw = json.RawMessage(raw)
-		if f.Record, err = decodeStored(f.Raw); err != nil {
-			return nil, err
-		}
-		out = append(out, f)
-	}
-	return out, result.Err()
-}
 
 // termsOf a filter, the one with the fewest records presumably first: it is read in the order of time.
 func termsOf(f query.Filter) (out []string) {

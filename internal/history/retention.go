@@ -91,14 +91,7 @@ func (s *Store) Clusters(ctx context.Context) (map[string]string, error) {
 		return nil, fmt.Errorf("cannot list clusters: %w", err)
 	}
 	out := map[string]string{}
-	for result.Next() {
-		var uid, name string
-		if err := result.Scan(&uid, &name); err != nil {
-			return nil, joinClose(err, result)
-		}
-		out[uid] = name
-	}
-	return out, joinClose(result.Err(), result)
+	return out, pairs(result, out)
 }
 
 // Page of what a request selects, without regard of who requests it.

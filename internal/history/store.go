@@ -156,17 +156,12 @@ func (s *Store) begin(ctx context.Context, f func(*sql.Tx) error) error {
 		return err
 	}
 	if err := f(tx); err != nil {
-		return errors.Join(err, ignoreDone(tx.Rollback()))
+		if undone := tx.Rollback(); !errors.Is(undone, sql.ErrTxDone) { // else it was rolled back already
+			err = errors.Join(err, undone)
+		}
+		return err
 	}
 	return tx.Commit()
-}
-
-// ignoreDone drops the error of a rollback of what was rolled back already.
-func ignoreDone(err error) error {
-	if errors.Is(err, sql.ErrTxDone) {
-		return nil
-	}
-	return err
 }
 
 // bind the parameters ? of a statement as the database has them. No statement contains
@@ -187,6 +182,28 @@ func (d dialect) bind(statement string) string {
 		fmt.Fprintf(&b, "$%d", n)
 		statement = after
 	}
+}
+
+// each calls f for each row of a result, which f scans, and closes the result.
+func each(result *sql.Rows, f func() error) (err error) {
+	defer func() { err = errors.Join(err, result.Close()) }()
+	for result.Next() {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return result.Err()
+}
+
+// pairs reads a result of two columns into a map, and closes it.
+func pairs[K comparable, V any](result *sql.Rows, to map[K]V) error {
+	return each(result, func() error {
+		var k K
+		var v V
+		err := result.Scan(&k, &v)
+		to[k] = v
+		return err
+	})
 }
 
 // rows of parameters, as in (?,?),(?,?).

@@ -22,17 +22,12 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	records "github.com/kausality-io/function-kausality/api/records/v1alpha1"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // TokenHeader has the token of a user, as Authorization has: the API server's proxy, which
 // clients may connect through, keeps the latter for itself.
 const TokenHeader = "X-Kausality-Authorization" //nolint:gosec // It is the name of a header.
-
-// What a user may be allowed, beside objects: the resource records of the group kausality.io.
-const (
-	recordsGroup    = "kausality.io"
-	recordsResource = "records"
-)
 
 // minToken is the length of a token in a file, in bytes.
 const minToken = 16
@@ -139,8 +134,8 @@ func (a *Access) may(ctx context.Context, u user.Info, verb string, resource sch
 	return false, err
 }
 
-// recordsOf all clusters, or of one by its name.
-var recordsOf = schema.GroupVersionResource{Group: recordsGroup, Version: "v1alpha1", Resource: recordsResource}
+// recordsOf all clusters, or of one by its name: what a user may be allowed, beside objects.
+var recordsOf = v1alpha1.GroupVersion.WithResource("records")
 
 // users is the name of all senders that are users of this cluster: webhook and gate are two, and send records of the same one.
 const users = "users"
