@@ -125,8 +125,7 @@ func annotationOf(o *unstructured.Unstructured, key string) string {
 
 // Records of the decision (KR-16-10).
 func (d *decision) Records(c recordsv1alpha1.Cluster) []recordsv1alpha1.Record {
-	var out []recordsv1alpha1.Record
-	out = append(out, d.votes(c)...)
+	out := d.votes(c)
 	if d.intent {
 		out = append(out, d.intents(c)...)
 	}
@@ -171,8 +170,7 @@ func (d *decision) intents(c recordsv1alpha1.Cluster) []recordsv1alpha1.Record {
 	r.Trace, r.Labels, r.Paths = hopsOf(d.trace, ns), own.Labels, d.paths
 	r.Reason, r.Differences, r.Causes = d.reason, ids(d.id), causesOf(own.Causes)
 	if before := d.above(); before != nil {
-		o := hopObject(*before, ns)
-		r.Parent, r.CausedBy = &o, ids(intentID(c, *before, ns))
+		r.Parent, r.CausedBy = new(hopObject(*before, ns)), ids(intentID(c, *before, ns))
 	}
 	if own.Approval == nil {
 		return []recordsv1alpha1.Record{r}
@@ -202,8 +200,7 @@ func (d *decision) used(c recordsv1alpha1.Cluster, own v1alpha1.Hop, intent reco
 	r.Approvers = approversOf(a.By)
 	holder := d.holder
 	if holder == nil && d.above() != nil {
-		ref := hopRef(*d.above(), d.ref.Namespace)
-		holder = &ref
+		holder = new(hopRef(*d.above(), d.ref.Namespace))
 	}
 	for _, v := range a.By {
 		if holder != nil {

@@ -1,6 +1,7 @@
 package records
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/kausality-io/function-kausality/admission/trace"
@@ -77,10 +78,7 @@ func (d *drift) begun(c recordsv1alpha1.Cluster, child recordsv1alpha1.Object) r
 			r.Actor.Via = q.FieldManager
 		}
 	}
-	r.Reason = string(d.spec.Relation)
-	if d.holder != "" {
-		r.Reason = string(d.holder)
-	}
+	r.Reason = cmp.Or(string(d.holder), string(d.spec.Relation))
 	r.Trace = hopsOf(d.parent, d.spec.Parent.Namespace)
 	if own := d.parent.Own(); own != nil {
 		r.CausedBy, r.Labels = ids(intentID(c, *own, d.spec.Parent.Namespace)), own.Labels
@@ -95,8 +93,7 @@ func (d *drift) beginID(c recordsv1alpha1.Cluster, child recordsv1alpha1.Object,
 // describe the difference in a record.
 func (d *drift) describe(r *recordsv1alpha1.Record) {
 	if d.spec.Parent.Kind != "" {
-		p := objectOfReference(d.spec.Parent)
-		r.Parent = &p
+		r.Parent = new(objectOfReference(d.spec.Parent))
 	}
 	r.Operation, r.Differences, r.Causes = d.spec.Operation, ids(d.spec.ID), causesOf(d.spec.Causes)
 	for _, f := range d.spec.Difference {

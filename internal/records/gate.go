@@ -139,7 +139,6 @@ func (g *gate) describe(r *recordsv1alpha1.Record, open v1alpha1.Gate) {
 		r.Verbs = append(r.Verbs, string(v))
 	}
 	if n := len(g.trace); n > 1 {
-		p := hopObject(g.trace[n-2], g.ref.Namespace)
-		r.Parent = &p
+		r.Parent = new(hopObject(g.trace[n-2], g.ref.Namespace))
 	}
 }

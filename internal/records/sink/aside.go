@@ -50,11 +50,11 @@ func (a *Aside) Add(record []byte, why error) error {
 		}
 	}
 	f, err := os.OpenFile(a.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		return fmt.Errorf("cannot set a record aside: %w", err)
+	if err == nil {
+		_, err = f.Write(append(raw, '\n'))
+		err = errors.Join(err, f.Close())
 	}
-	_, err = f.Write(append(raw, '\n'))
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err != nil {
 		return fmt.Errorf("cannot set a record aside: %w", err)
 	}
 	return nil

@@ -45,14 +45,8 @@ func (e *RefusedError) Error() string { return "refused: " + e.Err.Error() }
 // Unwrap the cause.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// refused is why messages are refused; nil for any other error, and for none.
-func refused(err error) *RefusedError {
-	var r *RefusedError
-	if errors.As(err, &r) {
-		return r
-	}
-	return nil
-}
+// refused reports whether messages are refused.
+func refused(err error) bool { return errors.As(err, new(*RefusedError)) }
 
 // A Delivery carries records from a spool to one sink.
 type Delivery struct {
@@ -121,10 +115,10 @@ func (d *Delivery) deliver(ctx context.Context, messages []Message) bool {
 		switch {
 		case err == nil:
 			return true
-		case refused(err) != nil && len(messages) == 1:
+		case refused(err) && len(messages) == 1:
 			d.setAside(messages[0].Raw, err)
 			return true
-		case refused(err) != nil: // find the ones that are refused
+		case refused(err): // find the ones that are refused
 			half := len(messages) / 2
 			if !d.deliver(ctx, messages[:half]) {
 				return false
@@ -148,7 +142,7 @@ func (d *Delivery) attempt(ctx context.Context, messages []Message) error {
 	err := d.Sink.Send(ctx, messages)
 	result := resultDelivered
 	switch {
-	case refused(err) != nil:
+	case refused(err):
 		result = resultRefused
 	case err != nil:
 		result = resultFailed

@@ -11,12 +11,8 @@ import (
 	"path/filepath"
 )
 
-const (
-	// cursors is the directory of what readers have read.
-	cursors = "cursors"
-	// beginFile has the number of the next record of a spool without segments.
-	beginFile = "begin"
-)
+// cursors is the directory of what readers have read.
+const cursors = "cursors"
 
 // position that is stored: the number of the next record.
 type position struct {
@@ -58,13 +54,10 @@ func (s *Spool) addReader(name string) error {
 	if len(s.segments) > 0 {
 		first = s.segments[0].first
 	}
-	switch {
-	case r.at > next: // of another spool in the same place
-		r.at = first
-	case r.at < first && ok:
+	if r.at < first && ok {
 		s.Lost(name, first-r.at, LossFull) // while it was not read
-		r.at = first
-	case r.at < first:
+	}
+	if r.at < first || r.at > next { // the latter is of another spool in the same place
 		r.at = first
 	}
 	s.readers[name] = r
@@ -176,21 +169,11 @@ func (r *Reader) Pending() uint64 {
 	s := r.spool
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if next := s.next(); next > r.at {
-		return next - r.at
-	}
-	return 0
+	return max(s.next(), r.at) - r.at
 }
 
-// storedBegin of a spool without segments.
-func storedBegin(dir string) uint64 {
-	p, _ := load(filepath.Join(dir, cursors, "."+beginFile))
-	return p.Next
-}
-
-func storeBegin(dir string, next uint64) error {
-	return store(filepath.Join(dir, cursors, "."+beginFile), position{next})
-}
+// beginFile has the number of the next record of a spool without segments.
+func (s *Spool) beginFile() string { return filepath.Join(s.Dir, cursors, ".begin") }
 
 // load a position; false where there is none that can be read.
 func load(path string) (position, bool) {
@@ -208,10 +191,10 @@ func store(path string, p position) error {
 	if err != nil {
 		return fmt.Errorf("cannot encode a cursor: %w", err)
 	}
-	if err := os.WriteFile(path+".new", raw, 0o600); err != nil {
-		return fmt.Errorf("cannot store a cursor: %w", err)
+	if err = os.WriteFile(path+".new", raw, 0o600); err == nil {
+		err = os.Rename(path+".new", path)
 	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err != nil {
 		return fmt.Errorf("cannot store a cursor: %w", err)
 	}
 	return nil

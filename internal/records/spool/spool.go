@@ -136,7 +136,8 @@ func (s *Spool) begin() uint64 {
 	for _, r := range s.readers {
 		n = max(n, r.at)
 	}
-	return max(n, storedBegin(s.Dir))
+	p, _ := load(s.beginFile())
+	return max(n, p.Next)
 }
 
 // Append records in their order. When it returns nil all of them are on disk; on an error none of them is, and the
@@ -206,10 +207,10 @@ func (s *Spool) create() error {
 	if err != nil {
 		return fmt.Errorf("cannot create a segment: %w", err)
 	}
-	if _, err := f.WriteString(magic); err != nil {
-		return errors.Join(fmt.Errorf("cannot create a segment: %w", err), f.Close(), os.Remove(path))
+	if _, err = f.WriteString(magic); err == nil {
+		err = syncDir(s.Dir)
 	}
-	if err := syncDir(s.Dir); err != nil {
+	if err != nil {
 		return errors.Join(fmt.Errorf("cannot create a segment: %w", err), f.Close(), os.Remove(path))
 	}
 	s.file = f
@@ -228,13 +229,7 @@ func (s *Spool) write(b []byte) error {
 	if err == nil {
 		return nil
 	}
-	err = fmt.Errorf("cannot write records: %w", err)
-	if cut := s.file.Truncate(last.size); cut != nil {
-		err = errors.Join(err, cut)
-	}
-	if failed := s.file.Close(); failed != nil {
-		err = errors.Join(err, failed)
-	}
+	err = errors.Join(fmt.Errorf("cannot write records: %w", err), s.file.Truncate(last.size), s.file.Close())
 	s.file = nil
 	if last.end == last.first { // the next one has its number
 		s.segments = s.segments[:len(s.segments)-1]
@@ -298,22 +293,16 @@ func (s *Spool) endOf(i int) uint64 {
 
 // remove the oldest segment.
 func (s *Spool) remove() error {
-	if err := s.keepBegin(); err != nil {
-		return err
+	if len(s.segments) == 1 { // the number of the next record is stored before the last segment goes
+		if err := store(s.beginFile(), position{s.endOf(0)}); err != nil {
+			return err
+		}
 	}
 	if err := os.Remove(s.segments[0].path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("cannot remove a segment: %w", err)
 	}
 	s.segments = slices.Delete(s.segments, 0, 1)
 	return nil
-}
-
-// keepBegin stores the number of the next record before the last segment goes.
-func (s *Spool) keepBegin() error {
-	if len(s.segments) > 1 {
-		return nil
-	}
-	return storeBegin(s.Dir, s.endOf(0))
 }
 
 // Bytes that the segments have on disk.
@@ -332,12 +321,12 @@ func (s *Spool) Close() error {
 	}
 	s.closed = true
 	close(s.more)
-	var err error
-	if s.file != nil {
-		err = s.file.Close()
-		s.file = nil
+	if s.file == nil {
+		return s.lock.Close()
 	}
-	return errors.Join(err, s.lock.Close())
+	err := errors.Join(s.file.Close(), s.lock.Close())
+	s.file = nil
+	return err
 }
 
 // syncDir waits until the entries of a directory are on disk.
