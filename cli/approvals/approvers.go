@@ -161,16 +161,21 @@ func approversOf(grants []grant, resources []schema.GroupResource) []Approver {
 		out = append(out, *a)
 	}
 	slices.SortFunc(out, func(a, b Approver) int {
-		lost := func(a Approver) int {
-			if a.Loses {
-				return 0
-			}
-			return 1
-		}
-		return cmp.Or(cmp.Compare(lost(a), lost(b)), cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Namespace, b.Namespace),
+		return cmp.Or(first(a.Loses, b.Loses), cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Namespace, b.Namespace),
 			cmp.Compare(a.Role, b.Role), cmp.Compare(a.Right, b.Right))
 	})
 	return out
+}
+
+// first orders what something is true of before the rest.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
 }
 
 // has reports whether rules have the verb approve on a resource or a subresource of it, as the RBAC authorizer matches them.

@@ -3,7 +3,6 @@ package approvals
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,8 +13,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cli/inspect"
 	"github.com/kausality-io/function-kausality/internal/cluster"
-	"github.com/kausality-io/function-kausality/internal/cluster/informer"
 	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
 )
 
@@ -45,33 +44,18 @@ func List(ctx context.Context, d *cluster.Direct, namespace string) (out []Given
 		if info.Role == parent.RoleNone || namespace != "" && !info.Namespaced {
 			return nil
 		}
-		for o, err := range informer.Items(ctx, informer.ResourceOf(d.Dynamic, info.GVR, info.Namespaced, namespace), informer.PageSize) {
-			if kerrors.IsNotFound(err) {
-				return nil // its CRD was deleted in the meantime
-			}
-			if kerrors.IsForbidden(err) {
-				unread = append(unread, err)
-				return nil
-			}
-			if err != nil {
-				return fmt.Errorf("cannot list %s: %w", info.Resource, err)
-			}
+		read, err := inspect.EachObject(ctx, d, info, namespace, func(o *unstructured.Unstructured) error {
 			given, err := on(ctx, d, info, o)
-			if err != nil {
-				return err
-			}
 			out = append(out, given...)
+			return err
+		})
+		if kerrors.IsForbidden(read) {
+			unread = append(unread, read)
 		}
-		return nil
+		return err
 	})
 	slices.SortStableFunc(out, func(a, b Given) int {
-		outdated := func(g Given) int {
-			if g.Now != "" {
-				return 0
-			}
-			return 1
-		}
-		return cmp.Or(cmp.Compare(outdated(a), outdated(b)), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(first(a.Now != "", b.Now != ""), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return out, unread, err
 }

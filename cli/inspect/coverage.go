@@ -15,6 +15,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/cluster"
 	"github.com/kausality-io/function-kausality/internal/cluster/informer"
 	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
 	"github.com/kausality-io/function-kausality/internal/cluster/states"
@@ -110,10 +111,22 @@ type KindGap struct {
 	// Resource with group, as in xdatabases.example.org.
 	Resource string      `json:"resource"`
 	Role     parent.Role `json:"role"`
-	// Count of objects, 0 where they could not be listed, and at most MaxExamples
-	// of them.
+	Sample
+}
+
+// Sample of objects.
+type Sample struct {
+	// Count of objects, 0 where they could not be listed, and at most MaxExamples of them.
 	Count    int       `json:"count"`
 	Examples []Example `json:"examples,omitempty"`
+}
+
+// add an object, with why as a clause.
+func (s *Sample) add(o *unstructured.Unstructured, why string) {
+	s.Count++
+	if len(s.Examples) < MaxExamples {
+		s.Examples = append(s.Examples, Example{Namespace: o.GetNamespace(), Name: o.GetName(), Why: why})
+	}
 }
 
 // What was decided about parents.
@@ -127,9 +140,8 @@ type KindRuling struct {
 	// Ruling is Frozen or Snoozed.
 	Ruling   string `json:"ruling"`
 	Resource string `json:"resource"`
-	// Count of objects, and at most MaxExamples of them, each with the reason.
-	Count    int       `json:"count"`
-	Examples []Example `json:"examples"`
+	// Sample of one object at least, each with the reason.
+	Sample
 }
 
 // Example of a gap or a ruling.
@@ -182,17 +194,7 @@ func (i *Inspector) Coverage(ctx context.Context, namespace string) (*Coverage, 
 func (i *Inspector) coverKind(ctx context.Context, out *Coverage, info kinds.Info, namespace string) error {
 	found := map[Gap]*KindGap{}
 	frozen, snoozed := KindRuling{Ruling: RulingFrozen, Resource: info.Resource}, KindRuling{Ruling: RulingSnoozed, Resource: info.Resource}
-	for o, err := range informer.Items(ctx, informer.ResourceOf(i.Direct.Dynamic, info.GVR, info.Namespaced, namespace), informer.PageSize) {
-		if kerrors.IsNotFound(err) {
-			return nil // its CRD was deleted in the meantime
-		}
-		if kerrors.IsForbidden(err) {
-			out.Gaps = append(out.Gaps, KindGap{Gap: GapUnread, Resource: info.Resource, Role: info.Role})
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("cannot list %s: %w", info.Resource, err)
-		}
+	read, err := EachObject(ctx, i.Direct, info, namespace, func(o *unstructured.Unstructured) error {
 		gaps, err := i.gaps(ctx, out, info, o)
 		if kerrors.IsForbidden(err) { // as of its Namespace
 			gaps, err = map[Gap]string{GapUnread: err.Error()}, nil
@@ -210,6 +212,13 @@ func (i *Inspector) coverKind(ctx context.Context, out *Coverage, info kinds.Inf
 		for gap, why := range gaps {
 			note(found, gap, info, o, why)
 		}
+		return nil
+	})
+	if kerrors.IsForbidden(read) {
+		out.Gaps = append(out.Gaps, KindGap{Gap: GapUnread, Resource: info.Resource, Role: info.Role})
+	}
+	if err != nil || read != nil {
+		return err
 	}
 	for _, g := range found {
 		out.Gaps = append(out.Gaps, *g)
@@ -220,6 +229,25 @@ func (i *Inspector) coverKind(ctx context.Context, out *Coverage, info kinds.Inf
 		}
 	}
 	return nil
+}
+
+// EachObject calls f with each object of a kind in a namespace, or in all where it is empty. unread is why the list is not
+// complete: the CRD of the kind was deleted in the meantime, or the user may not list its objects.
+func EachObject(
+	ctx context.Context, d *cluster.Direct, info kinds.Info, namespace string, f func(*unstructured.Unstructured) error,
+) (unread, err error) {
+	for o, err := range informer.Items(ctx, informer.ResourceOf(d.Dynamic, info.GVR, info.Namespaced, namespace), informer.PageSize) {
+		if kerrors.IsNotFound(err) || kerrors.IsForbidden(err) {
+			return err, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot list %s: %w", info.Resource, err)
+		}
+		if err := f(o); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
 }
 
 // rule adds what was decided about a parent. What the user may not read is left out.
@@ -242,14 +270,6 @@ func (i *Inspector) rule(ctx context.Context, o *unstructured.Unstructured, froz
 	return nil
 }
 
-// add an object.
-func (r *KindRuling) add(o *unstructured.Unstructured, why string) {
-	r.Count++
-	if len(r.Examples) < MaxExamples {
-		r.Examples = append(r.Examples, Example{Namespace: o.GetNamespace(), Name: o.GetName(), Why: why})
-	}
-}
-
 // note a gap of an object.
 func note(found map[Gap]*KindGap, gap Gap, info kinds.Info, o *unstructured.Unstructured, why string) {
 	g := found[gap]
@@ -257,10 +277,7 @@ func note(found map[Gap]*KindGap, gap Gap, info kinds.Info, o *unstructured.Unst
 		g = &KindGap{Gap: gap, Resource: info.Resource, Role: info.Role}
 		found[gap] = g
 	}
-	g.Count++
-	if len(g.Examples) < MaxExamples {
-		g.Examples = append(g.Examples, Example{Namespace: o.GetNamespace(), Name: o.GetName(), Why: why})
-	}
+	g.add(o, why)
 }
 
 // gaps of an object, each with why where that differs between objects; nil where

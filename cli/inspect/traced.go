@@ -3,7 +3,6 @@ package inspect
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/kausality-io/function-kausality/admission/verb"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/cluster"
-	"github.com/kausality-io/function-kausality/internal/cluster/informer"
 	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
 )
 
@@ -78,21 +76,18 @@ func (i *Inspector) Traced(ctx context.Context, id, namespace string) (*Traced, 
 
 // list the objects of one kind, and add those that have the id. One that the user may not list is left out, any other error ends the command.
 func (t *Traced) list(ctx context.Context, d *cluster.Direct, info kinds.Info, namespace string) error {
-	for o, err := range informer.Items(ctx, informer.ResourceOf(d.Dynamic, info.GVR, info.Namespaced, namespace), informer.PageSize) {
-		switch {
-		case kerrors.IsNotFound(err):
-			return nil // its CRD was deleted in the meantime
-		case kerrors.IsForbidden(err):
-			t.Unread = append(t.Unread, info.Resource)
-			return nil
-		case err != nil:
-			return fmt.Errorf("cannot list %s: %w", info.Resource, err)
-		}
+	read, err := EachObject(ctx, d, info, namespace, func(o *unstructured.Unstructured) error {
 		t.Read++
 		t.add(o)
+		return nil
+	})
+	switch {
+	case kerrors.IsForbidden(read):
+		t.Unread = append(t.Unread, info.Resource)
+	case err == nil && read == nil:
+		t.Kinds++
 	}
-	t.Kinds++
-	return nil
+	return err
 }
 
 // add an object if it has the id.
