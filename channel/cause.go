@@ -90,6 +90,17 @@ func AuthorOf(c v1alpha1.HopCause) string {
 	return ""
 }
 
+// UserOf returns who made the change of a hop. A change that the webhook did not see is unattributed (KR-07-04).
+func UserOf(h v1alpha1.Hop) string {
+	switch {
+	case h.Unattributed && h.User == "":
+		return "an unknown user (unobserved)"
+	case h.User == "":
+		return "an unknown user"
+	}
+	return h.User
+}
+
 // IsExternal reports whether a pending change is one of an external resource: external
 // drift, or a deletion.
 func IsExternal(d *v1alpha1.Drift) bool { return d.Spec.Relation == v1alpha1.RelationExternal }

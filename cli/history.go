@@ -237,8 +237,11 @@ func (c *historyCommand) follow(ctx context.Context, from *client.Client, out *r
 		var fresh []rawRecord
 		for {
 			page, at, err := from.Page(ctx, r)
-			if err != nil {
-				return unlessEnded(ctx, err)
+			switch {
+			case err != nil && ctx.Err() != nil:
+				return nil //nolint:nilerr // The user ended it.
+			case err != nil:
+				return err
 			}
 			if r.Cursor == "" && !at.IsZero() {
 				now = at
@@ -265,14 +268,6 @@ func (c *historyCommand) follow(ctx context.Context, from *client.Client, out *r
 			}
 		}
 	}
-}
-
-// unlessEnded drops the error of a request that the end of the command interrupted.
-func unlessEnded(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil //nolint:nilerr // The user ended it.
-	}
-	return err
 }
 
 // objectText of a record, as kubectl prints it.

@@ -180,7 +180,7 @@ func decisionHolder(ctx context.Context, i *inspect.Inspector, t target) (o, up 
 	if o.Role == parent.RoleManaged {
 		return o, nil, nil
 	}
-	return nil, nil, errNoParent(t)
+	return nil, nil, noParentError{t.describe()}
 }
 
 // errUnguarded refuses an approval on an object on which none counts (KR-13-15).
@@ -197,8 +197,6 @@ type noParentError struct{ object string }
 func (e noParentError) Error() string {
 	return e.object + " has no controlling parent, so there is no controller whose changes could be decided about"
 }
-
-func errNoParent(t target) error { return noParentError{t.describe()} }
 
 // resourceOf a TYPE of the command line, as in xdatabases or
 // xdatabases.example.org.

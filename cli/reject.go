@@ -149,7 +149,7 @@ func (c *rejectCommand) rejectionHolder(ctx context.Context, i *inspect.Inspecto
 		return target{}, err
 	}
 	if up == nil {
-		return target{}, errNoParent(t)
+		return target{}, noParentError{t.describe()}
 	}
 	return c.target(up.State.Ref)
 }
@@ -170,11 +170,7 @@ func (c *rejectCommand) drifts(ctx context.Context, list []v1alpha1.Drift, i *in
 			out = append(out, annotationWrite{head: channel.Describe(s.Child), err: err})
 			continue
 		}
-		r := v1alpha1.Rejection{APIVersion: s.Child.APIVersion, Kind: s.Child.Kind, Name: s.Child.Name}
-		if r.Name == "" { // a creation under a generated name
-			r.Resource = s.Child.Resource
-		}
-		out = append(out, c.rejection(ctx, holder, i, r, channel.Describe(s.Child)+", on "+holder.describe()))
+		out = append(out, c.rejection(ctx, holder, i, channel.RejectionOf(&list[n]), channel.Describe(s.Child)+", on "+holder.describe()))
 	}
 	return out
 }

@@ -36,8 +36,8 @@ func (s *session) didYouMean(ctx context.Context, args []string, err error) erro
 				continue
 			}
 			near := composedOf(n.name, objects)
-			if len(near) == 0 {
-				near = nonempty(suggest.Nearest(n.name, names))
+			if one := suggest.Nearest(n.name, names); len(near) == 0 && one != "" {
+				near = []string{one}
 			}
 			if len(near) > 0 {
 				return fmt.Errorf("%w; did you mean %s?", err, alternatives(n.kind, near))
@@ -75,14 +75,6 @@ func namesOf(objects []unstructured.Unstructured) []string {
 		out = append(out, objects[i].GetName())
 	}
 	return out
-}
-
-// nonempty is a list of a name; nil for none.
-func nonempty(name string) []string {
-	if name == "" {
-		return nil
-	}
-	return []string{name}
 }
 
 // alternatives as the end of a question: TYPE/NAME, at most maxKnown.

@@ -79,14 +79,10 @@ func (v view) unrequested(h v1alpha1.Hop) []string {
 	return append(out, channel.CauseLines(h.Causes)...)
 }
 
-// who made the change of a hop. A change that the webhook did not see is
-// unattributed (KR-07-04).
+// who made the change of a hop.
 func (v view) who(h v1alpha1.Hop) string {
-	switch {
-	case h.Unattributed && h.User == "":
-		return v.yellow("an unknown user (unobserved)")
-	case h.User == "":
-		return v.yellow("an unknown user")
+	if h.User == "" {
+		return v.yellow(channel.UserOf(h))
 	}
 	return v.green(h.User)
 }

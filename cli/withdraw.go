@@ -101,7 +101,7 @@ func (c *approveCommand) approved(ctx context.Context, i *inspect.Inspector, t t
 
 // unlisted difference with an id, of which only the approval on an object is known.
 func unlisted(t target, id string) v1alpha1.Drift {
-	on := v1alpha1.ObjectReference{APIVersion: t.GetAPIVersion(), Kind: t.GetKind(), Namespace: t.GetNamespace(), Name: t.GetName(), UID: t.GetUID()}
+	on := identity.ObjectReference(t.ref(), 0, "")
 	out := v1alpha1.Drift{Spec: v1alpha1.DriftSpec{ID: id, Parent: on, Child: on, Operation: string(admission.Update), SuggestedApproval: id}}
 	out.Name = id
 	return out

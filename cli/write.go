@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
@@ -276,10 +277,7 @@ func (w writer) write(ctx context.Context, one annotationWrite) (written, error)
 	if err != nil {
 		return written{}, fmt.Errorf("%s: %w%s", one.on.describe(), err, whoMay(err))
 	}
-	ref := v1alpha1.ObjectReference{
-		APIVersion: one.on.GetAPIVersion(), Kind: one.on.GetKind(), Namespace: one.on.GetNamespace(), Name: one.on.GetName(), UID: one.on.GetUID(),
-	}
-	r := written{Object: ref, Change: change, DryRun: dry, slashed: one.on.slashed()}
+	r := written{Object: identity.ObjectReference(one.on.ref(), 0, ""), Change: change, DryRun: dry, slashed: one.on.slashed()}
 	if !one.isRemoval || !change.Unchanged {
 		r.Next = one.next
 	}

@@ -3,6 +3,7 @@ package terminal
 import (
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -134,7 +135,7 @@ func value(s string) string {
 	for len(s) > 0 {
 		part := s[:min(len(s), maxText/2)]
 		s = s[len(part):]
-		for len(s) > 0 && !startsRune(s[0]) {
+		for len(s) > 0 && !utf8.RuneStart(s[0]) {
 			part += s[:1]
 			s = s[1:]
 		}
@@ -142,9 +143,6 @@ func value(s string) string {
 	}
 	return out.String()
 }
-
-// startsRune reports whether a byte begins a character.
-func startsRune(b byte) bool { return b&0xC0 != 0x80 }
 
 // confirmPage is the screen of an action before it is taken: what it does, what is written, and the difference. width is that of the terminal; 0 is for
 // values one below the other.

@@ -30,7 +30,7 @@ func timeline(d *v1alpha1.Drift, hops []v1alpha1.Hop, g *inspect.Gate) (out []Mo
 	}
 	for i := range hops {
 		h := &hops[i]
-		text := fmt.Sprintf("%s %s was changed by %s", h.Kind, h.Name, userOf(*h))
+		text := fmt.Sprintf("%s %s was changed by %s", h.Kind, h.Name, channel.UserOf(*h))
 		if h.Approval != nil {
 			text += ", approved" + approval.ByText(h.Approval)
 		}

@@ -77,7 +77,7 @@ func (t trees) tree(ctx context.Context, i *inspect.Inspector, o *unstructured.U
 		k.hops, k.Notes = chain.Hops, append(k.Notes, chain.Notes...)
 		for n, h := range chain.Hops {
 			if n == 0 {
-				k.Tree.Text = userOf(h)
+				k.Tree.Text = channel.UserOf(h)
 			}
 			at = at.add(t.hop(h, v1alpha1.ObjectReference{APIVersion: h.APIVersion, Kind: h.Kind, Namespace: h.Namespace, Name: h.Name}))
 		}
@@ -97,9 +97,9 @@ func (t trees) tree(ctx context.Context, i *inspect.Inspector, o *unstructured.U
 func (t trees) hop(h v1alpha1.Hop, o v1alpha1.ObjectReference) *Node {
 	o.Name = cmp.Or(o.Name, h.Name)
 	n := &Node{Kind: "object", Text: channel.Describe(o), Object: named(o), At: h.Timestamp}
-	by := "changed by " + userOf(h)
+	by := "changed by " + channel.UserOf(h)
 	if h.Generation > 0 {
-		by = fmt.Sprintf("generation %d, by %s", h.Generation, userOf(h))
+		by = fmt.Sprintf("generation %d, by %s", h.Generation, channel.UserOf(h))
 	}
 	n.Lines = append(n.Lines, by)
 	for _, k := range slices.Sorted(maps.Keys(h.Labels)) {
@@ -113,17 +113,6 @@ func (t trees) hop(h v1alpha1.Hop, o v1alpha1.ObjectReference) *Node {
 		n.Lines = append(n.Lines, "approved"+approval.ByText(a))
 	}
 	return n
-}
-
-// userOf a hop.
-func userOf(h v1alpha1.Hop) string {
-	switch {
-	case h.Unattributed && h.User == "":
-		return "an unknown user (unobserved)"
-	case h.User == "":
-		return "an unknown user"
-	}
-	return h.User
 }
 
 // below are the descendants of an object.
