@@ -15,6 +15,7 @@ import (
 	records "github.com/kausality-io/function-kausality/api/records/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/history/client"
 	"github.com/kausality-io/function-kausality/internal/history/query"
+	"github.com/kausality-io/function-kausality/internal/pause"
 )
 
 const (
@@ -227,10 +228,8 @@ func (c *historyCommand) follow(ctx context.Context, from *client.Client, out *r
 		if err := out.flush(); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, c.every) {
 			return nil
-		case <-time.After(c.every):
 		}
 		r := query.Request{Filter: c.filter, Limit: query.MaxLimit}
 		r.StoredSince = now.Add(-overlap)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/pause"
 )
 
 // barWidth in characters.
@@ -134,10 +135,8 @@ func (c *rolloutCommand) follow(ctx context.Context, to io.Writer, live bool) er
 		case !live || ended(o):
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, time.Second) {
 			return ctx.Err()
-		case <-time.After(time.Second):
 		}
 	}
 }

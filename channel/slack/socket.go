@@ -13,6 +13,7 @@ import (
 	"github.com/slack-go/slack/socketmode"
 
 	"github.com/kausality-io/function-kausality/channel"
+	"github.com/kausality-io/function-kausality/internal/pause"
 )
 
 const (
@@ -83,10 +84,7 @@ func (s *socket) once(ctx context.Context) {
 	refusal("app", err)
 	s.link.set(explained(err))
 	s.log.Info("the connection to Slack has ended; it is made again", "error", explained(err).Error())
-	select {
-	case <-ctx.Done():
-	case <-time.After(s.pause):
-	}
+	pause.For(ctx, s.pause)
 }
 
 // connection to Slack until it cannot be made soon.

@@ -9,13 +9,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/muesli/cancelreader"
 
 	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/channel/view"
+	"github.com/kausality-io/function-kausality/internal/pause"
 )
 
 const (
@@ -95,10 +95,7 @@ func (p *plain) begin() error {
 			return nil // its context has ended meanwhile
 		}
 		p.print(p.awayWhy.Title + ". It is read again in a moment. " + p.awayWhy.Text)
-		select {
-		case <-p.ctx.Done():
-		case <-time.After(retryAfter):
-		}
+		pause.For(p.ctx, retryAfter)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel/view"
+	"github.com/kausality-io/function-kausality/internal/pause"
 )
 
 // FieldManager of what is written in the terminal: votes have it as their via.
@@ -100,10 +101,8 @@ func (m *model) feed(ctx context.Context, send func(tea.Msg)) {
 		return snap != nil
 	}
 	for !read() {
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, retryAfter) {
 			return
-		case <-time.After(retryAfter):
 		}
 	}
 	m.view.Follow(ctx, func() bool { return false }, m.wake, func() { read() })

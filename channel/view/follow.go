@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/admission/clock"
+	"github.com/kausality-io/function-kausality/internal/pause"
 )
 
 const (
@@ -20,7 +21,7 @@ const (
 // Follow the cluster until ctx ends or none looks any more: what waits is read again once a watch has reported something, once wake has a value, and
 // every few seconds for what no watch reports. changed is called once it is another than before; nothing is followed meanwhile. There is one Follow at a time.
 func (r *reader) Follow(ctx context.Context, idle func() bool, wake <-chan struct{}, changed func()) {
-	defer r.lister.watches.end()
+	defer r.lister.watches.watch(ctx, nil) //nolint:errcheck // It begins none.
 	defer r.live.Store(false)
 	tick := time.NewTicker(freshFor)
 	defer tick.Stop()
@@ -35,7 +36,7 @@ func (r *reader) Follow(ctx context.Context, idle func() bool, wake <-chan struc
 			signalled = sum
 			changed()
 		}
-		if !pause(ctx, gatherFor+clock.Since(began)/restPart) {
+		if !pause.For(ctx, gatherFor+clock.Since(began)/restPart) {
 			return
 		}
 		select {
@@ -47,24 +48,12 @@ func (r *reader) Follow(ctx context.Context, idle func() bool, wake <-chan struc
 		case <-ctx.Done():
 			return
 		case <-r.lister.watches.changed:
-			if !pause(ctx, gatherFor) {
+			if !pause.For(ctx, gatherFor) {
 				return
 			}
 		case <-tick.C:
 		case <-wake:
 		}
-	}
-}
-
-// pause for some time; not ok where ctx ends.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }
 

@@ -112,16 +112,6 @@ func (w *watches) mark() {
 	}
 }
 
-// end all watches.
-func (w *watches) end() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for ns, one := range w.of {
-		one.stop()
-		delete(w.of, ns)
-	}
-}
-
 // begun waits, for a bounded time, until each watch has listed its Drifts, or has failed.
 func (w *watches) begun(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, syncFor)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	changes "github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/internal/pause"
 )
 
 // FieldManager of the writes of this package where a Writer names no other.
@@ -105,10 +106,8 @@ func (w Writer) Annotate(ctx context.Context, key string, edit Edit) (Change, er
 		if attempt == attempts {
 			return c, fmt.Errorf("cannot write annotation %s: too many conflicts; try again", key)
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, backoff.Step()) {
 			return c, ctx.Err()
-		case <-time.After(backoff.Step()):
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	recordsv1alpha1 "github.com/kausality-io/function-kausality/api/records/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/pause"
 	"github.com/kausality-io/function-kausality/internal/records/spool"
 )
 
@@ -130,7 +131,7 @@ func (r *Recorder) identify(ctx context.Context) (recordsv1alpha1.Cluster, bool)
 			return c, true
 		}
 		r.log.Error(err, "cannot identify the cluster for records; it is tried again")
-		if !sleep(ctx, nil, pauses.Step()) {
+		if !pause.For(ctx, pauses.Step()) {
 			return c, false
 		}
 	}

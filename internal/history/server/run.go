@@ -27,6 +27,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/internal/history"
 	"github.com/kausality-io/function-kausality/internal/history/stream"
+	"github.com/kausality-io/function-kausality/internal/pause"
 	"github.com/kausality-io/function-kausality/internal/telemetry"
 )
 
@@ -227,10 +228,8 @@ func sweep(ctx context.Context, o Options, store *history.Store) error {
 		} else if ctx.Err() == nil {
 			o.Log.Error(err, "cannot read the figures of the store")
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, sweepEvery) {
 			return nil
-		case <-time.After(sweepEvery):
 		}
 	}
 }
@@ -245,10 +244,8 @@ func expire(ctx context.Context, retention time.Duration, store *history.Store) 
 		if err != nil || !more {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, sweepPause) {
 			return nil
-		case <-time.After(sweepPause):
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/internal/history"
 	"github.com/kausality-io/function-kausality/internal/history/query"
+	"github.com/kausality-io/function-kausality/internal/pause"
 )
 
 const (
@@ -22,8 +23,8 @@ const (
 	maxWait = 2 * time.Second
 	// ackWait is when JetStream delivers a message again that was not acknowledged.
 	ackWait = time.Minute
-	// pause after a failure.
-	pause = 2 * time.Second
+	// retryAfter is the pause after a failure.
+	retryAfter = 2 * time.Second
 	// sender of all records of the stream. Which cluster may publish to which subject is decided by the NATS server, and a
 	// record is of the cluster of its subject.
 	sender = "nats"
@@ -72,10 +73,7 @@ func Run(ctx context.Context, o Options, store Store, count func(query.Receipt))
 			continue
 		}
 		o.Log.Error(err, "cannot read records from NATS; trying again", "stream", o.Stream)
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		pause.For(ctx, retryAfter)
 	}
 	return nil
 }
@@ -124,7 +122,7 @@ func storeBatch(ctx context.Context, messages jetstream.MessageBatch, store Stor
 	receipt, err := store.Insert(ctx, sender, deliveries)
 	if err != nil {
 		for _, m := range list {
-			err = errors.Join(err, m.NakWithDelay(pause))
+			err = errors.Join(err, m.NakWithDelay(retryAfter))
 		}
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	recordsv1alpha1 "github.com/kausality-io/function-kausality/api/records/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/pause"
 	"github.com/kausality-io/function-kausality/internal/records/spool"
 )
 
@@ -75,7 +76,7 @@ func (d *Delivery) Run(ctx context.Context) {
 			return
 		case err != nil:
 			d.Log.Error(err, "cannot read the spool", "sink", d.Name)
-			d.sleep(ctx, lastPause/10)
+			pause.For(ctx, lastPause/10)
 			continue
 		}
 		messages := d.decode(b.Records)
@@ -125,9 +126,9 @@ func (d *Delivery) deliver(ctx context.Context, messages []Message) bool {
 			}
 			messages = messages[half:]
 		default:
-			pause := pauses.Step()
-			d.Log.Info("cannot deliver records; it is tried again", "sink", d.Name, "records", len(messages), "after", pause.String(), "error", err.Error())
-			if !d.sleep(ctx, pause) {
+			after := pauses.Step()
+			d.Log.Info("cannot deliver records; it is tried again", "sink", d.Name, "records", len(messages), "after", after.String(), "error", err.Error())
+			if !pause.For(ctx, after) {
 				return false
 			}
 		}
@@ -165,18 +166,6 @@ func (d *Delivery) backoff() wait.Backoff {
 		return *d.pauses
 	}
 	return wait.Backoff{Duration: firstPause, Factor: 2, Jitter: 0.2, Steps: 1 << 20, Cap: lastPause}
-}
-
-// sleep for a time that no clock changes; false where the context ends first.
-func (*Delivery) sleep(ctx context.Context, pause time.Duration) bool {
-	t := time.NewTimer(pause)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }
 
 // observe the lag behind the spool; the messages are those that are to be delivered next.

@@ -1,0 +1,2 @@
+// Package pause waits between two attempts, or two rounds, of what runs until its context ends.
+package pause
