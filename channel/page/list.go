@@ -47,12 +47,11 @@ type lists struct{ *Page }
 
 // overviewData of the first page.
 type overviewData struct {
-	Changes string
-	Cards   []cardData
-	Paging  paging
-	Behind  []behindData
-	More    int
-	Notes   []string
+	*view.Snapshot
+	Cards  []cardData
+	Paging paging
+	Behind []behindData
+	More   int
 	// At is when it was read; Away is why it could not be read again, empty where it is fresh.
 	At   metav1.Time
 	Away string
@@ -60,9 +59,8 @@ type overviewData struct {
 
 // cardData of a cause.
 type cardData struct {
-	*channel.Card
-	Brief view.Brief
-	Href  string
+	*view.Cause
+	Href string
 }
 
 // behindData of a change that no approval lets pass.
@@ -74,27 +72,22 @@ func (p lists) overview(ctx context.Context, q *query) (*answer, error) {
 	if s == nil {
 		return nil, err
 	}
-	data := &overviewData{Changes: s.Changes(), At: metav1.NewTime(s.At)}
+	data := &overviewData{Snapshot: s, At: metav1.NewTime(s.At)}
 	if err != nil {
 		data.Away = channel.Clip(err.Error())
 	}
 	paged, from, to := pageOf(q.Request, len(s.Causes), maxCauses, func(from string) string { return p.href("/", "from", from) })
 	data.Paging = paged
 	for _, c := range s.Causes[from:to] {
-		data.Cards = append(data.Cards, p.card(c))
+		data.Cards = append(data.Cards, cardData{Cause: c, Href: p.href("/cause", "key", c.Key)})
 	}
 	behind, more := s.Listed()
 	for n := range behind {
 		b := &behind[n]
 		data.Behind = append(data.Behind, behindData{Text: view.BehindText(b), Parent: channel.Describe(b.Parent), Href: p.links.object(b.Parent)})
 	}
-	data.More, data.Notes = more, s.Notes()
+	data.More = more
 	return &answer{live: true, template: "overview.html", title: "What waits", data: data}, nil
-}
-
-// card of a cause, with as many lines as the first page has.
-func (p lists) card(c *view.Cause) cardData {
-	return cardData{Card: c.Card, Brief: c.Brief(), Href: p.href("/cause", "key", c.Key)}
 }
 
 // causeData of one cause.

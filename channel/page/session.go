@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,24 +28,16 @@ type session struct {
 	// ended is closed when it ends.
 	ended chan struct{}
 
-	mu sync.Mutex
-	// notice is shown once, on the next page.
-	notice string
+	// notice is a text that is shown once, on the next page.
+	notice atomic.Value
 }
 
 // note what the next page shows.
-func (s *session) note(text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.notice = text
-}
+func (s *session) note(text string) { s.notice.Store(text) }
 
 // noted is what the page shows; it is forgotten then.
 func (s *session) noted() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := s.notice
-	s.notice = ""
+	out, _ := s.notice.Swap("").(string)
 	return out
 }
 
