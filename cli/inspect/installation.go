@@ -37,16 +37,18 @@ type Finding struct {
 // no error.
 func (i *Inspector) installation(ctx context.Context) []Finding {
 	protection, err := i.Direct.Protection(ctx)
-	return concat(clients(ctx, i.Direct, protection, err), i.failOpen(), approvers(ctx, i.Direct, protection, err))
-}
-
-func concat(found ...*Finding) (out []Finding) {
-	for _, f := range found {
+	var out []Finding
+	for _, f := range []*Finding{clients(ctx, i.Direct, protection, err), i.failOpen(), approvers(ctx, i.Direct, protection, err)} {
 		if f != nil {
 			out = append(out, *f)
 		}
 	}
 	return out
+}
+
+// unknownFinding is of a weakness of which it is unknown whether the installation has it.
+func unknownFinding(w Weakness, format string, args ...any) *Finding {
+	return &Finding{Weakness: w, Unknown: true, Message: fmt.Sprintf(format, args...)}
 }
 
 const (
@@ -57,15 +59,13 @@ const (
 
 // clients that the webhook answers; nil where it demands certificates.
 func clients(ctx context.Context, d *cluster.Direct, p heartbeat.Protection, unknown error) *Finding {
-	f := &Finding{Weakness: WeakClients}
 	if unknown != nil {
-		f.Unknown = true
-		f.Message = fmt.Sprintf("Whether the webhook demands client certificates is unknown: %v. Run: %s", unknown, seeWebhook)
-		return f
+		return unknownFinding(WeakClients, "Whether the webhook demands client certificates is unknown: %v. Run: %s", unknown, seeWebhook)
 	}
 	if p.ClientCertificates {
 		return nil
 	}
+	f := &Finding{Weakness: WeakClients}
 	const answers = "The webhook answers clients without a certificate"
 	switch reach, err := cluster.ReachOf(ctx, d.Dynamic); {
 	case err != nil:
@@ -83,20 +83,16 @@ func clients(ctx context.Context, d *cluster.Direct, p heartbeat.Protection, unk
 
 // failOpen during an outage of the webhook; nil where all changes are refused meanwhile, or nothing is guarded.
 func (i *Inspector) failOpen() *Finding {
-	f := &Finding{Weakness: WeakOutage}
 	if i.unread != nil {
-		f.Unknown = true
-		f.Message = fmt.Sprintf("Whether changes are allowed while the webhook does not answer is unknown: %v. Run: "+
+		return unknownFinding(WeakOutage, "Whether changes are allowed while the webhook does not answer is unknown: %v. Run: "+
 			"kubectl get mutatingwebhookconfiguration kausality -o yaml", i.unread)
-		return f
 	}
 	open := i.Direct.Scope.FailOpen()
 	if len(open) == 0 {
 		return nil
 	}
-	f.Message = "While the webhook does not answer, changes are allowed without a decision (failurePolicy Ignore) of " + listed(open) +
-		". Where they are to be refused, set mode: enforce in a Kausality policy."
-	return f
+	return &Finding{Weakness: WeakOutage, Message: "While the webhook does not answer, changes are allowed without a decision (failurePolicy Ignore) of " +
+		listed(open) + ". Where they are to be refused, set mode: enforce in a Kausality policy."}
 }
 
 // approvers whose right is not checked although there are ApprovalRules; nil where it is, or where there are none.
@@ -108,13 +104,11 @@ func approvers(ctx context.Context, d *cluster.Direct, p heartbeat.Protection, u
 	rules, err := cluster.ApprovalRules(ctx, d.Dynamic)
 	switch {
 	case err != nil:
-		f.Unknown = true
-		f.Message = fmt.Sprintf("Whether there are ApprovalRules without approver RBAC is unknown: %v. Run: kubectl get approvalrules", err)
+		return unknownFinding(WeakApprovers, "Whether there are ApprovalRules without approver RBAC is unknown: %v. Run: kubectl get approvalrules", err)
 	case len(rules) == 0:
 		return nil
 	case unknown != nil:
-		f.Unknown = true
-		f.Message = fmt.Sprintf("Whether approver RBAC is on, beside ApprovalRules (%s), is unknown: %v. Run: %s", listed(rules), unknown, seeWebhook)
+		return unknownFinding(WeakApprovers, "Whether approver RBAC is on, beside ApprovalRules (%s), is unknown: %v. Run: %s", listed(rules), unknown, seeWebhook)
 	case p.ApproverRBAC == admission.ApproverRBACResource:
 		f.Message = "There are ApprovalRules (" + listed(rules) + "), and approver RBAC accepts the verb approve on the resource itself, which " +
 			"Crossplane's roles grant to all editors. Set webhook.approverRBAC (--approver-rbac) to true; kubectl kausality approvers --lost lists who loses the right."

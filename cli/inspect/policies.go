@@ -24,28 +24,20 @@ func (i *Inspector) policies(ctx context.Context) (*allowance.Set, error) {
 	}
 	var all []*policystore.Compiled
 	for _, resource := range v1alpha1.PolicyResources() {
-		if err := i.eachPolicy(ctx, resource, func(c *policystore.Compiled) { all = append(all, c) }); err != nil {
-			return nil, err
+		for o, err := range informer.Items(ctx, i.Direct.Dynamic.Resource(v1alpha1.GroupVersion.WithResource(resource)), informer.PageSize) {
+			if kerrors.IsNotFound(err) {
+				break
+			}
+			if err != nil {
+				return nil, fmt.Errorf("cannot read the policies that decisions depend on: %w", err)
+			}
+			c, err := policystore.Compile(o)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, c)
 		}
 	}
 	i.set = policystore.NewSet(slices.Values(all))
 	return i.set, nil
-}
-
-// eachPolicy compiles the policies of one resource and calls f with each.
-func (i *Inspector) eachPolicy(ctx context.Context, resource string, f func(*policystore.Compiled)) error {
-	for o, err := range informer.Items(ctx, i.Direct.Dynamic.Resource(v1alpha1.GroupVersion.WithResource(resource)), informer.PageSize) {
-		if kerrors.IsNotFound(err) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("cannot read the policies that decisions depend on: %w", err)
-		}
-		c, err := policystore.Compile(o)
-		if err != nil {
-			return err
-		}
-		f(c)
-	}
-	return nil
 }
