@@ -183,7 +183,7 @@ func (c *previewCommand) addAll(ctx context.Context, p *preview.Previewer, r dyn
 		if err != nil {
 			return fmt.Errorf("cannot list %s: %w", p.Composition.Composite.Kind, err)
 		}
-		if !uses(xr, p.Composition.GetName()) {
+		if preview.Setting(xr, "compositionRef", "name") != p.Composition.GetName() {
 			continue
 		}
 		if added++; added > c.most {
@@ -213,17 +213,6 @@ func (c *previewCommand) composites(p *preview.Previewer) (dynamic.ResourceInter
 		return nil, fmt.Errorf("cannot find the resource of kind %s: %w", kind.GroupKind(), err)
 	}
 	return inspect.ClientOf(conn, m, conn.in(c.all)), nil
-}
-
-// uses reports whether a composite uses a Composition; the field moved in
-// Crossplane v2.
-func uses(xr *unstructured.Unstructured, composition string) bool {
-	for _, path := range [][]string{{"spec", "crossplane", "compositionRef", "name"}, {"spec", "compositionRef", "name"}} {
-		if name, ok, err := unstructured.NestedString(xr.Object, path...); err == nil && ok {
-			return name == composition
-		}
-	}
-	return false
 }
 
 // print the preview. A composite that cannot be rendered is an error after that.

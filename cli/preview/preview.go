@@ -157,7 +157,8 @@ func (p *Previewer) one(ctx context.Context, xr *unstructured.Unstructured, name
 		is = want
 	}
 	c := Change{Composite: referenceTo(xr), Resource: name, Child: referenceTo(is), Operation: req.Operation,
-		Allowed: d.Allowed, Reason: d.Reason, Lacks: d.Lacks, ID: d.Digest.ID(), Manual: manual(xr)}
+		Allowed: d.Allowed, Reason: d.Reason, Lacks: d.Lacks, ID: d.Digest.ID(),
+		Manual: Setting(xr, "compositionUpdatePolicy") == "Manual"} // it stays at its revision of the Composition
 	if req.Operation == admission.Update {
 		c.Difference = change.Fields(d.Changes, maxFields)
 	}
@@ -165,14 +166,14 @@ func (p *Previewer) one(ctx context.Context, xr *unstructured.Unstructured, name
 	return true, nil
 }
 
-// manual reports whether a composite stays at its revision of the Composition.
-func manual(xr *unstructured.Unstructured) bool {
-	for _, path := range [][]string{{"spec", "crossplane", "compositionUpdatePolicy"}, {"spec", "compositionUpdatePolicy"}} {
-		if policy, ok, err := unstructured.NestedString(xr.Object, path...); err == nil && ok {
-			return policy == "Manual"
+// Setting of a composite by its path below spec.crossplane, where Crossplane v2 has it, else below spec; empty for none.
+func Setting(xr *unstructured.Unstructured, path ...string) string {
+	for _, above := range [][]string{{"spec", "crossplane"}, {"spec"}} {
+		if value, ok, err := unstructured.NestedString(xr.Object, append(above, path...)...); err == nil && ok {
+			return value
 		}
 	}
-	return false
+	return ""
 }
 
 // request of Crossplane for one composed resource.
