@@ -91,7 +91,7 @@ func (e *Exception) Policy() (*unstructured.Unstructured, error) {
 
 // RemoveCommand ends the exception before its time.
 func (e *Exception) RemoveCommand() string {
-	return fmt.Sprintf("kubectl delete %s %s%s", strings.ToLower(e.Kind()), e.Name, flag(e.Namespace))
+	return fmt.Sprintf("kubectl delete %s %s%s", strings.ToLower(e.Kind()), e.Name, InNamespace(e.Namespace))
 }
 
 // exceptionLike a change: from when it is created until a time, which is truncated to minutes, any update by the change's user of the objects in its

@@ -49,14 +49,7 @@ func RulingLines(d *v1alpha1.Drift, s Ruling) (out []string) {
 		out = append(out, s.Frozen.Why()+"; approvals count once that ends: "+OwnCommands(s.Frozen.End(), nil))
 	}
 	if z := s.Snoozed; z != nil {
-		line := "snoozed until " + z.Expiry.UTC().Format(time.RFC3339)
-		if z.User != "" {
-			line += " by " + z.User
-		}
-		if z.Message != "" {
-			line += ": " + z.Message
-		}
-		out = append(out, line)
+		out = append(out, "snoozed until "+z.Expiry.UTC().Format(time.RFC3339)+Part(" by ", z.User, "")+Part(": ", z.Message, ""))
 	}
 	return out
 }

@@ -110,26 +110,29 @@ func Printable(s string) string {
 // ApproveCommand of Drifts in one namespace; an empty one is for
 // cluster-scoped parents.
 func ApproveCommand(namespace string, ids ...string) string {
-	return "kubectl kausality approve" + flag(namespace) + " " + strings.Join(ids, " ")
+	return "kubectl kausality approve" + InNamespace(namespace) + " " + strings.Join(ids, " ")
 }
 
 // WithdrawCommand of the rejection of a pending change.
 func WithdrawCommand(d *v1alpha1.Drift) string {
-	return "kubectl kausality reject" + flag(d.Namespace) + " " + d.Name + " --withdraw"
+	return "kubectl kausality reject" + InNamespace(d.Namespace) + " " + d.Name + " --withdraw"
 }
 
 // ExplainCommand of a pending change: why it is held, and what may be done.
 func ExplainCommand(d *v1alpha1.Drift) string {
-	return "kubectl kausality pending" + flag(d.Namespace) + " --cause " + CauseKey(d) + " --limit 0"
+	return "kubectl kausality pending" + InNamespace(d.Namespace) + " --cause " + CauseKey(d) + " --limit 0"
 }
 
-// flag for a namespace; empty for none.
-func flag(namespace string) string {
-	if namespace == "" {
+// Part of a sentence: a text with what is before and after it; empty where the text is.
+func Part(before, text, after string) string {
+	if text == "" {
 		return ""
 	}
-	return " -n " + namespace
+	return before + text + after
 }
+
+// InNamespace returns the flag for a namespace, with a space before it; empty for none.
+func InNamespace(namespace string) string { return Part(" -n ", namespace, "") }
 
 // Since when a drift exists; the creation of the Drift where the status is empty.
 func Since(d *v1alpha1.Drift) metav1.Time {

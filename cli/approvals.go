@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -78,10 +79,7 @@ func (c *approvalsCommand) print(found []approvals.Given) error {
 	w := printers.GetNewTabWriter(c.Out)
 	fmt.Fprintln(w, "NAMESPACE\tOBJECT\tAPPROVES\tMODE\tBY\tSTATE")
 	for _, g := range found {
-		what, state := g.ID, "counts"
-		if what == "" {
-			what = g.Kind
-		}
+		what, state := cmp.Or(g.ID, g.Kind), "counts"
 		if g.Now != "" {
 			state = c.view.yellow("ignored; to approve it again: " + g.Command)
 		}

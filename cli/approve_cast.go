@@ -40,11 +40,7 @@ func (c *approveCommand) cast(i *inspect.Inspector, d *v1alpha1.Drift, t target,
 
 // unknownCast is what to print where the user may not read what decides about a vote.
 func unknownCast(d *v1alpha1.Drift, err error) string {
-	known := ""
-	if d.Status.Lacks != "" {
-		known = " Before it: " + d.Status.Lacks + "."
-	}
-	return "It is not known whether other approvals are needed: " + err.Error() + "." + known +
+	return "It is not known whether other approvals are needed: " + err.Error() + "." + channel.Part(" Before it: ", d.Status.Lacks, ".") +
 		" The ClusterRole kausality-viewer grants that right; kubectl kausality pending shows what is missing."
 }
 
@@ -85,21 +81,10 @@ func castText(c *approve.Cast, t target, d *v1alpha1.Drift, carriedOut string) s
 
 // sentence of a clause that may have no end.
 func sentence(clause string) string {
-	if clause == "" {
-		return ""
-	}
-	return strings.TrimSuffix(clause, ".") + "."
+	return channel.Part("", strings.TrimSuffix(clause, "."), ".")
 }
 
 // withdrawRejection is the command that removes the rejections of the object of a difference.
 func withdrawRejection(d *v1alpha1.Drift) string {
-	return "kubectl kausality reject " + d.Name + " --withdraw" + inNamespace(d)
-}
-
-// inNamespace of a Drift, as a flag.
-func inNamespace(d *v1alpha1.Drift) string {
-	if d.Namespace == "" {
-		return ""
-	}
-	return " -n " + d.Namespace
+	return "kubectl kausality reject " + d.Name + " --withdraw" + channel.InNamespace(d.Namespace)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -81,11 +82,7 @@ func (c *approversCommand) print(found []approvals.Approver) error {
 		if a.Loses {
 			right = c.view.yellow(right + ", lost with --approver-rbac=true")
 		}
-		namespace := a.Namespace
-		if namespace == "" {
-			namespace = "*"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", a.Subject, namespace, right, someOf(a.Resources, c.format.value == formatWide), a.Role)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", a.Subject, cmp.Or(a.Namespace, "*"), right, someOf(a.Resources, c.format.value == formatWide), a.Role)
 	}
 	return w.Flush()
 }

@@ -165,10 +165,7 @@ func unknownKinds(n int) string {
 func examples(list []inspect.Example, count int, wide bool) string {
 	parts := make([]string, 0, len(list)+1)
 	for _, e := range list {
-		s := e.Name
-		if e.Namespace != "" {
-			s = e.Namespace + "/" + s
-		}
+		s := channel.Part("", e.Namespace, "/") + e.Name
 		if wide && e.Why != "" {
 			s += " (" + e.Why + ")"
 		}

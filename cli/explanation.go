@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -104,16 +105,8 @@ var reasons = map[outcome.Reason]string{
 
 // outcome of one attempt as a node; pending are the changes that wait.
 func (v view) outcome(top *node, o inspect.Outcome, pending []v1alpha1.Drift) {
-	title := attempts[o.Attempt]
-	if o.User != "" {
-		title += " (" + o.User + ")"
-	}
-	n := top.addf("%s: %s", title, v.verdict(o.Allowed, o.Reason))
-	why := o.Why
-	if why == "" {
-		why = reasons[o.Reason]
-	}
-	if why != "" {
+	n := top.addf("%s%s: %s", attempts[o.Attempt], channel.Part(" (", o.User, ")"), v.verdict(o.Allowed, o.Reason))
+	if why := cmp.Or(o.Why, reasons[o.Reason]); why != "" {
 		n.lines = append(n.lines, channel.OwnCommands(why, pending))
 	}
 	for _, f := range o.Difference {
@@ -135,11 +128,7 @@ func needs(all []allowance.Need) []string {
 	}
 	out := []string{fmt.Sprintf("%d ApprovalRules match it, and all must be met:", len(all))}
 	for _, n := range all {
-		lacks := n.Lacks
-		if lacks == "" {
-			lacks = "met"
-		}
-		out = append(out, "  "+n.Rule+": "+lacks)
+		out = append(out, "  "+n.Rule+": "+cmp.Or(n.Lacks, "met"))
 	}
 	return out
 }
@@ -168,11 +157,7 @@ func (v view) parent(n *node, p *inspect.Parent) {
 		n.addf("graph revision: %s%s", c.Name, channel.AuthorOf(*c))
 	}
 	if f := p.Frozen; f != nil {
-		with := ""
-		if p.FrozenWith != "" {
-			with = " with " + p.FrozenWith
-		}
-		n.add(v.red("frozen") + with + attribution(f.User, f.Message, f.At))
+		n.add(v.red("frozen") + channel.Part(" with ", p.FrozenWith, "") + attribution(f.User, f.Message, f.At))
 	}
 	if s := p.Snoozed; s != nil {
 		n.addf("snoozed until %s%s", s.Expiry.UTC().Format(time.RFC3339), attribution(s.User, s.Message, nil))
@@ -196,10 +181,7 @@ func (v view) approval(a inspect.Approval) string {
 	}
 	switch {
 	case a.Kind != "":
-		out += matched(a.Kind, a.Name, a.Resource)
-		if a.Digest != "" {
-			out += ", difference " + a.Digest
-		}
+		out += matched(a.Kind, a.Name, a.Resource) + channel.Part(", difference ", a.Digest, "")
 	default:
 		out += "difference " + a.Digest
 	}
@@ -218,15 +200,7 @@ func (v view) approval(a inspect.Approval) string {
 
 // gate as a node: state, policies, next transition and external drift.
 func (v view) gate(top *node, g *inspect.Gate) {
-	state := string(g.State)
-	if state == "" {
-		state = "none"
-	}
-	title := "Gate: " + v.bold(state)
-	if g.Transition.Reason != "" {
-		title += " (" + g.Transition.Reason + ")"
-	}
-	n := top.add(title)
+	n := top.add("Gate: " + v.bold(cmp.Or(string(g.State), "none")) + channel.Part(" (", g.Transition.Reason, ")"))
 	if g.Unsupported {
 		n.add(v.yellow(g.Why))
 		return
@@ -238,7 +212,7 @@ func (v view) gate(top *node, g *inspect.Gate) {
 	}
 	switch {
 	case g.Next != "":
-		n.addf("next: %s", nextAction(g.Next))
+		n.addf("next: %s", cmp.Or(nextActions[g.Next], string(g.Next)))
 	case g.Why != "" && g.State != v1alpha1.GateClosed || len(g.Difference) > 0:
 		n.add(g.Why)
 	}
@@ -256,21 +230,13 @@ func (v view) gate(top *node, g *inspect.Gate) {
 	}
 }
 
-// nextAction of the gate as a clause.
-func nextAction(a gating.Action) string {
-	switch a {
-	case gating.ActionRestore:
-		return "the author's policies are restored"
-	case gating.ActionInstall:
-		return "it is closed for the first time"
-	case gating.ActionOpen:
-		return "it is opened by an approval"
-	case gating.ActionClose:
-		return "it is closed"
-	case gating.ActionRecord:
-		return "what its provider reports is recorded"
-	}
-	return string(a)
+// nextActions of the gate as clauses.
+var nextActions = map[gating.Action]string{
+	gating.ActionRestore: "the author's policies are restored",
+	gating.ActionInstall: "it is closed for the first time",
+	gating.ActionOpen:    "it is opened by an approval",
+	gating.ActionClose:   "it is closed",
+	gating.ActionRecord:  "what its provider reports is recorded",
 }
 
 // drifts that are open, what waits behind a freeze or a rejection, and the last that was resolved.

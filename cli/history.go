@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	records "github.com/kausality-io/function-kausality/api/records/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/internal/history/client"
 	"github.com/kausality-io/function-kausality/internal/history/query"
 	"github.com/kausality-io/function-kausality/internal/pause"
@@ -271,9 +272,5 @@ func (c *historyCommand) follow(ctx context.Context, from *client.Client, out *r
 
 // objectText of a record, as kubectl prints it.
 func objectText(o *records.Object) string {
-	out := slashed(schema.GroupVersionKind{Group: o.Group(), Kind: o.Kind}, o.Name)
-	if o.Namespace != "" {
-		out = o.Namespace + " " + out
-	}
-	return out
+	return channel.Part("", o.Namespace, " ") + slashed(schema.GroupVersionKind{Group: o.Group(), Kind: o.Kind}, o.Name)
 }

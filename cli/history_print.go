@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	records "github.com/kausality-io/function-kausality/api/records/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 )
 
 // rawRecord is a record as it was received.
@@ -169,10 +170,7 @@ func cellsOf(r *records.Record) []string {
 		initiator = r.Trace[0].User
 	}
 	if r.Actor != nil {
-		by = r.Actor.User
-		if r.Actor.OnBehalfOf != "" {
-			by += " for " + r.Actor.OnBehalfOf
-		}
+		by = r.Actor.User + channel.Part(" for ", r.Actor.OnBehalfOf, "")
 	}
 	if initiator == "" {
 		initiator, by = by, ""

@@ -16,6 +16,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
@@ -36,20 +37,12 @@ func (t target) slashed() string {
 
 // slashed is KIND.GROUP/NAME in lower case, as kubectl prints it.
 func slashed(kind schema.GroupVersionKind, name string) string {
-	out := strings.ToLower(kind.Kind)
-	if kind.Group != "" {
-		out += "." + kind.Group
-	}
-	return out + "/" + name
+	return strings.ToLower(kind.Kind) + channel.Part(".", kind.Group, "") + "/" + name
 }
 
 // arg names the object on a command line, with its namespace.
 func (t target) arg() string {
-	out := t.resource + "/" + t.GetName()
-	if ns := t.GetNamespace(); ns != "" {
-		out = "-n " + ns + " " + out
-	}
-	return out
+	return channel.Part("-n ", t.GetNamespace(), " ") + t.resource + "/" + t.GetName()
 }
 
 // ref identifies the object in the packages below admission.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/internal/pause"
 )
 
@@ -69,11 +71,7 @@ func bar(w v1alpha1.RolloutWaveStatus) string {
 
 // print a Rollout as it is.
 func (c *rolloutCommand) print(out io.Writer, o *v1alpha1.Rollout) {
-	fmt.Fprintf(out, "%s %s: %s", c.kind(), o.Name, o.Status.Phase)
-	if o.Status.Message != "" {
-		fmt.Fprintf(out, ", %s", o.Status.Message)
-	}
-	fmt.Fprintln(out)
+	fmt.Fprintf(out, "%s %s: %s%s\n", c.kind(), o.Name, o.Status.Phase, channel.Part(", ", o.Status.Message, ""))
 	if len(o.Status.Waves) > 0 {
 		c.printWaves(out, o)
 	}
@@ -96,12 +94,7 @@ func (c *rolloutCommand) print(out io.Writer, o *v1alpha1.Rollout) {
 
 // ended reports whether nothing more happens by itself.
 func ended(o *v1alpha1.Rollout) bool {
-	switch o.Status.Phase {
-	case v1alpha1.RolloutCompleted, v1alpha1.RolloutStopped, v1alpha1.RolloutInvalid:
-		return true
-	case v1alpha1.RolloutPending, v1alpha1.RolloutPaused, v1alpha1.RolloutProgressing:
-	}
-	return false
+	return slices.Contains([]v1alpha1.RolloutPhase{v1alpha1.RolloutCompleted, v1alpha1.RolloutStopped, v1alpha1.RolloutInvalid}, o.Status.Phase)
 }
 
 // follow the Rollout: print it to a stream, once, or until it has ended. On a terminal the lines are drawn over.

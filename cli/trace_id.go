@@ -68,10 +68,7 @@ func differenceID(d *v1alpha1.Drift) error {
 	if of.Name == "" {
 		of = d.Spec.Parent
 	}
-	about := slashed(schema.FromAPIVersionAndKind(of.APIVersion, of.Kind), of.Name)
-	if of.Namespace != "" {
-		about = "-n " + of.Namespace + " " + about
-	}
+	about := channel.Part("-n ", of.Namespace, " ") + slashed(schema.FromAPIVersionAndKind(of.APIVersion, of.Kind), of.Name)
 	return fmt.Errorf("%s is the id of a difference, by which it is approved, and not of a trace; did you mean: kubectl kausality explain %s, or "+
 		"kubectl kausality pending -n %s", d.Name, about, d.Namespace)
 }
@@ -172,17 +169,11 @@ func (c *traceCommand) printID(t *inspect.Traced) error {
 	}
 	traced(c.view, t, c.format.value == formatWide).draw(c.Out)
 	if t.Record != "" {
-		fmt.Fprintln(c.Out, c.view.yellow("It is an earlier intent, from the history"+inCluster(t.Cluster)+": nothing that was read has its id any more."))
+		fmt.Fprintln(c.Out, c.view.yellow("It is an earlier intent, from the history"+channel.Part(" of cluster ", t.Cluster, "")+
+			": nothing that was read has its id any more."))
 		fmt.Fprintln(c.Out, "What followed from it: kubectl kausality history --graph "+t.Record)
 	}
 	return nil
-}
-
-func inCluster(name string) string {
-	if name == "" {
-		return ""
-	}
-	return " of cluster " + name
 }
 
 // traced as a tree: the objects with an id below the intent that has it.

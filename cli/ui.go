@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -166,10 +167,7 @@ func (c *uiCommand) browse(ctx context.Context, url string) (end func(), err err
 	if err != nil {
 		return end, err
 	}
-	program := map[string]string{"darwin": "open", "windows": "explorer"}[runtime.GOOS]
-	if program == "" {
-		program = "xdg-open"
-	}
+	program := cmp.Or(map[string]string{"darwin": "open", "windows": "explorer"}[runtime.GOOS], "xdg-open")
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), program, file) // it outlives the page
 	if err := cmd.Start(); err != nil {
 		return end, err

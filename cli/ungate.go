@@ -117,11 +117,7 @@ func (c *ungateCommand) restore(ctx context.Context, u release.Options) (release
 // gateName is how release.Options names managed resources:
 // RESOURCE.GROUP/[NAMESPACE/]NAME.
 func gateName(t target) string {
-	name := t.GetName()
-	if ns := t.GetNamespace(); ns != "" {
-		name = ns + "/" + name
-	}
-	return t.resource + "/" + name
+	return t.resource + "/" + channel.Part("", t.GetNamespace(), "/") + t.GetName()
 }
 
 // ungated is what was restored, as -o json prints it. Objects are RESOURCE.GROUP/[NAMESPACE/]NAME.

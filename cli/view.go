@@ -46,11 +46,7 @@ func (v view) hopLines(h v1alpha1.Hop) []string {
 	}
 	out = append(out, v.unrequested(h)...)
 	if a := h.Approval; a != nil {
-		line := "approved (" + string(a.Mode) + ")"
-		if a.Digest != "" {
-			line += ": difference " + a.Digest
-		}
-		line += approval.VotesText(a.By)
+		line := "approved (" + string(a.Mode) + ")" + channel.Part(": difference ", a.Digest, "") + approval.VotesText(a.By)
 		if a.Reason != "" && !slices.ContainsFunc(a.By, func(v v1alpha1.Vote) bool { return v.Reason != "" }) {
 			line += ", because: " + a.Reason
 		}
@@ -132,17 +128,11 @@ var roles = map[parent.Role]string{
 
 // attribution ends a line with user, time and message; each may be empty.
 func attribution(user, message string, at *metav1.Time) string {
-	out := ""
-	if user != "" {
-		out += " by " + user
-	}
+	out := channel.Part(" by ", user, "")
 	if !at.IsZero() {
 		out += " at " + at.UTC().Format(time.RFC3339)
 	}
-	if message != "" {
-		out += ": " + message
-	}
-	return out
+	return out + channel.Part(": ", message, "")
 }
 
 // matched names the objects that an approval or a rejection is about.

@@ -198,10 +198,7 @@ func (r renderer) button(a channel.Action, d *v1alpha1.Drift) slack.BlockElement
 	case a == channel.ActionOpen && r.config.Page != nil:
 		b = b.WithURL(r.page(d))
 	case a == channel.ActionApprove:
-		where := ""
-		if r.config.ClusterName != "" {
-			where = " in cluster " + r.config.ClusterName
-		}
+		where := channel.Part(" in cluster ", r.config.ClusterName, "")
 		b = b.WithStyle(slack.StylePrimary).WithConfirm(slack.NewConfirmationBlockObject(plain("Approve this change?", 100),
 			plain(channel.Effect(d)+where+": "+strings.ReplaceAll(fields(d), "\n", "; "), 300), plain("Approve", 30), plain("Cancel", 30)))
 	}
@@ -233,12 +230,7 @@ func parseReference(s string) (t target, ok bool) {
 }
 
 // where the changes are, as the beginning of a line.
-func (r renderer) where() string {
-	if r.config.ClusterName == "" {
-		return ""
-	}
-	return r.config.ClusterName + ": "
-}
+func (r renderer) where() string { return channel.Part("", r.config.ClusterName, ": ") }
 
 // time of day with its date.
 func (r renderer) time(t time.Time) string { return t.In(r.zone).Format("2 Jan 15:04 MST") }

@@ -196,10 +196,7 @@ func (s *socket) keep(ctx context.Context, c click) error {
 
 // command that shows a change.
 func command(at target) string {
-	if at.Namespace == "" {
-		return "kubectl get drift " + at.Name + " -o yaml"
-	}
-	return "kubectl get drift -n " + at.Namespace + " " + at.Name + " -o yaml"
+	return "kubectl get drift" + channel.InNamespace(at.Namespace) + " " + at.Name + " -o yaml"
 }
 
 // lost answers that nothing was done.

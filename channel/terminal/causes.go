@@ -83,9 +83,5 @@ func changeCard(d *v1alpha1.Drift, ruling func(*v1alpha1.Drift) channel.Ruling, 
 	e := channel.EntryOf(d, ruling(d))
 	p := &sheet{}
 	p.link(toChange(d), lookStrong, 0, channel.Clip(e.Change))
-	beside := "below " + e.Parent + ", for " + age(now, e.Since)
-	if e.State != "" {
-		beside += ", " + e.State
-	}
-	return p.add(lookFaint, 2, beside).lines
+	return p.add(lookFaint, 2, "below "+e.Parent+", for "+age(now, e.Since)+channel.Part(", ", e.State, "")).lines
 }

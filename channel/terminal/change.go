@@ -14,11 +14,7 @@ func changePage(c *view.Change, now time.Time, width int) []line {
 	p := &sheet{}
 	p.add(lookTitle, 0, channel.Clip(c.Effect))
 	p.add(lookBad, 0, c.Over)
-	beside := "for " + age(now, c.Since)
-	if c.State != "" {
-		beside += ", " + c.State
-	}
-	p.add(lookPlain, 0, beside+". Decisions are kept on "+c.Parent+".")
+	p.add(lookPlain, 0, "for "+age(now, c.Since)+channel.Part(", ", c.State, "")+". Decisions are kept on "+c.Parent+".")
 	p.all(lookFaint, 0, c.Causes)
 	p.link(&place{kind: kindCause, cause: c.CauseKey}, lookPlain, 0, "The cause")
 	if to := toObject(c.Drift.Spec.Parent); to != nil && c.Over == "" {
@@ -27,9 +23,7 @@ func changePage(c *view.Change, now time.Time, width int) []line {
 	if c.Destroys {
 		p.add(lookBad, 0, "It deletes or replaces the object, or what is behind it.")
 	}
-	if c.Command != "" {
-		p.add(lookPlain, 0, "It is not approved here. With the plugin: "+c.Command)
-	}
+	p.add(lookPlain, 0, channel.Part("It is not approved here. With the plugin: ", c.Command, ""))
 	p.section("Difference").difference(&c.Difference, width)
 	p.section("Votes and decisions").votes(c, now)
 	p.section("From the user to the cloud").tree(c.Tree, 0, now).all(lookBad, 0, c.Notes)
@@ -53,18 +47,8 @@ func (p *sheet) votes(c *view.Change, now time.Time) *sheet {
 	}
 	for n := range c.Votes {
 		v := &c.Votes[n]
-		text := v.User
-		if v.OnBehalfOf != "" {
-			text += " on behalf of " + v.OnBehalfOf
-		}
-		text += ", " + age(now, v.At) + " ago"
-		if v.Via != "" {
-			text += ", by " + v.Via
-		}
-		if v.Reason != "" {
-			text += ": " + v.Reason
-		}
-		p.add(lookGood, 0, text)
+		p.add(lookGood, 0, v.User+channel.Part(" on behalf of ", v.OnBehalfOf, "")+", "+age(now, v.At)+" ago"+
+			channel.Part(", by ", v.Via, "")+channel.Part(": ", v.Reason, ""))
 	}
 	if g := c.Glass; g != nil {
 		p.add(lookBad, 0, g.User+" broke the glass: "+g.BreakGlass)
@@ -129,9 +113,7 @@ func coveragePage(c *view.Coverage, now time.Time) []line {
 	if !c.Installed {
 		p.add(lookBad, 0, "The webhook is not installed: there is no webhook configuration kausality.")
 	}
-	if c.Unanswered != "" {
-		p.add(lookBad, 0, "The webhook does not answer: "+c.Unanswered+". Until it does, changes are refused or allowed unjudged.")
-	}
+	p.add(lookBad, 0, channel.Part("The webhook does not answer: ", c.Unanswered, ". Until it does, changes are refused or allowed unjudged."))
 	if c.Undecided != "" {
 		p.add(lookBad, 0, "What is protected is unknown: "+c.Undecided)
 	} else {

@@ -1,6 +1,8 @@
 package terminal
 
 import (
+	"slices"
+
 	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
 
@@ -138,11 +140,7 @@ func (f *form) update(msg tea.Msg) bool {
 
 // typed reports whether a key is one of a text field.
 func typed(key tea.KeyPressMsg) bool {
-	switch key.String() {
-	case "up", "down", "pgup", "pgdown", "tab", "shift+tab", "enter", "esc", "ctrl+c":
-		return false
-	}
-	return true
+	return !slices.Contains([]string{"up", "down", "pgup", "pgdown", "tab", "shift+tab", "enter", "esc", "ctrl+c"}, key.String())
 }
 
 // entered is what was entered, of a confirmation.

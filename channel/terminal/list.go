@@ -1,5 +1,7 @@
 package terminal
 
+import "slices"
+
 // maxKept is how many items are kept as rows.
 const maxKept = 2000
 
@@ -107,13 +109,7 @@ func (l *list) mark(item int) { l.cursor = item }
 
 // selectable reports whether an item can be opened.
 func (l *list) selectable(n int) bool {
-	rows := l.rows(n)
-	for i := range rows {
-		if rows[i].open {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.rows(n), func(r row) bool { return r.open })
 }
 
 // near is the next item from one on that can be opened, at most some items away; -1 for none.

@@ -311,12 +311,7 @@ func (p *plain) confirm(s *screen) error {
 // fill a field of a form.
 func (p *plain) fill(f *field) error {
 	if f.text != nil {
-		before := f.text.Value()
-		label := f.label
-		if before != "" {
-			label += ", Enter keeps " + safe(before)
-		}
-		answer, err := p.prompt(label)
+		answer, err := p.prompt(f.label + channel.Part(", Enter keeps ", safe(f.text.Value()), ""))
 		if err == nil && answer != "" {
 			f.text.SetValue(answer)
 		}

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,11 +45,7 @@ func timeline(d *v1alpha1.Drift, hops []v1alpha1.Hop, g *inspect.Gate) (out []Mo
 	}
 	for i := range d.Status.Votes {
 		v := &d.Status.Votes[i]
-		via := ""
-		if v.Via != "" {
-			via = " by " + v.Via
-		}
-		add(&v.At, "approved by %s%s", v.User, via)
+		add(&v.At, "approved by %s%s", v.User, channel.Part(" by ", v.Via, ""))
 	}
 	if v := d.Status.BrokenGlass; v != nil {
 		add(&v.At, "%s broke the glass: %s", v.User, v.BreakGlass)
@@ -62,6 +57,6 @@ func timeline(d *v1alpha1.Drift, hops []v1alpha1.Hop, g *inspect.Gate) (out []Mo
 	if g != nil && g.State == v1alpha1.GateOpen {
 		add(&g.Transition.At, "gate opened, %s", g.Transition.Reason)
 	}
-	slices.SortStableFunc(out, func(a, b Moment) int { return cmp.Or(a.At.Compare(b.At.Time)) })
+	slices.SortStableFunc(out, func(a, b Moment) int { return a.At.Compare(b.At.Time) })
 	return out
 }

@@ -1,6 +1,7 @@
 package checkplan
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,9 +73,7 @@ type report struct {
 // input, except where printing fails: that is returned as it is, joined with
 // ErrOutput.
 func Run(o Options, in io.Reader, out io.Writer) error {
-	if o.Plan == "" {
-		o.Plan = "-"
-	}
+	o.Plan = cmp.Or(o.Plan, "-")
 	if err := o.check(); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -133,8 +134,5 @@ func (i *Inspector) unsettled(ctx context.Context, s *parent.State) (string, err
 		}
 	}
 	why, _ := in.Unsettled()
-	if why == "" {
-		why = "it is about to settle"
-	}
-	return why, nil
+	return cmp.Or(why, "it is about to settle"), nil
 }

@@ -138,9 +138,5 @@ func New(c Config) (Sink, error) {
 // refuses reports whether an HTTP status means that the same content will never be accepted. Others may have to do with access or
 // with the server's state.
 func refuses(status int) bool {
-	switch status {
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
-		return true
-	}
-	return false
+	return slices.Contains([]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity}, status)
 }
