@@ -56,10 +56,7 @@ func (c *approversCommand) run(ctx context.Context) error {
 	if err := c.print(found); err != nil {
 		return err
 	}
-	if c.exitCode && loses {
-		return errFound
-	}
-	return nil
+	return foundIf(c.exitCode && loses)
 }
 
 // print approvers as a table.

@@ -68,10 +68,7 @@ func (c *coverageCommand) verdict(found *inspect.Coverage) error {
 	if found.Undecided != "" || slices.ContainsFunc(found.Gaps, func(g inspect.KindGap) bool { return g.Gap == inspect.GapUnread }) {
 		return errUnread
 	}
-	if c.exitCode && (len(found.Gaps) > 0 || found.Unanswered != "" || slices.ContainsFunc(found.Installation, exits)) {
-		return errFound
-	}
-	return nil
+	return foundIf(c.exitCode && (len(found.Gaps) > 0 || found.Unanswered != "" || slices.ContainsFunc(found.Installation, exits)))
 }
 
 // exits reports whether a weakness of the installation alone is one for --exit-code. What fails open is one by its objects.

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
@@ -64,14 +63,6 @@ func (o *driftFilter) add(cmd *cobra.Command) {
 	fl.StringVar(&o.cause, "cause", "", "Only changes of the cause with this key, as pending prints it.")
 	fl.StringVarP(&o.selector, "selector", "l", "", "Only changes below parents with these labels, as in team=shop.")
 	fl.BoolVarP(&o.everywhere, "all-namespaces", "A", false, "In all namespaces.")
-}
-
-// check that the selector parses.
-func (o *driftFilter) check() error {
-	if _, err := labels.Parse(o.selector); err != nil {
-		return usageError{fmt.Errorf("--selector: %w", err)}
-	}
-	return nil
 }
 
 // scope of a list of pending changes.

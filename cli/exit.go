@@ -45,6 +45,14 @@ const (
 	errDiscounted = printedError(exitDiscounted)
 )
 
+// foundIf is errFound where a command was given --exit-code and has found something; nil otherwise.
+func foundIf(is bool) error {
+	if is {
+		return errFound
+	}
+	return nil
+}
+
 // Error names the exit code; it is not printed.
 func (e printedError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 

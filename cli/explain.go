@@ -85,10 +85,7 @@ func (c *explainCommand) run(ctx context.Context) error {
 	if e.Undecided != "" {
 		return errUnread
 	}
-	if c.exitCode && refused(e) {
-		return errFound
-	}
-	return nil
+	return foundIf(c.exitCode && refused(e))
 }
 
 // readPatch of the flag as JSON; nil where it is empty.

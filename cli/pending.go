@@ -78,7 +78,7 @@ func (c *pendingCommand) validate() error {
 	case len(c.args) > 0 && (c.filter.selector != "" || c.filter.everywhere):
 		return usageError{errors.New("name an object, or select changes with --selector or --all-namespaces, not both")}
 	}
-	return c.filter.check()
+	return checkSelector(c.filter.selector)
 }
 
 // run lists the pending changes; errFound with --exit-code where there are any.
@@ -93,10 +93,7 @@ func (c *pendingCommand) run(ctx context.Context) error {
 	if err := c.print(list, scope); err != nil {
 		return err
 	}
-	if c.exitCode && (len(list) > 0 || len(scope.behind) > 0) {
-		return errFound
-	}
-	return nil
+	return foundIf(c.exitCode && (len(list) > 0 || len(scope.behind) > 0))
 }
 
 // read what was decided about changes, where it is printed.

@@ -224,13 +224,10 @@ func (c *previewCommand) print(found *preview.Preview) error {
 	if !done {
 		c.view.preview(found, c.format.value == formatWide).draw(c.Out)
 	}
-	switch {
-	case len(found.Failed) > 0:
+	if len(found.Failed) > 0 {
 		return fmt.Errorf("cannot render %d of %s", len(found.Failed), channel.Plural(found.Composites, "composite"))
-	case c.exitCode && len(found.Groups) > 0:
-		return errFound
 	}
-	return nil
+	return foundIf(c.exitCode && len(found.Groups) > 0)
 }
 
 // preview as a tree.

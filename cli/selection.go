@@ -63,7 +63,12 @@ func (o *selectOptions) checkSelection() error {
 	if o.limit < 0 {
 		return usageError{errors.New("--limit must not be negative")}
 	}
-	if _, err := labels.Parse(o.selector); err != nil {
+	return checkSelector(o.selector)
+}
+
+// checkSelector reports whether the value of --selector parses.
+func checkSelector(selector string) error {
+	if _, err := labels.Parse(selector); err != nil {
 		return usageError{fmt.Errorf("--selector: %w", err)}
 	}
 	return nil
