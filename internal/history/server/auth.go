@@ -80,7 +80,7 @@ func (t Tokens) sender(r *http.Request) string {
 }
 
 // errUnauthenticated is a request without the credentials of a user.
-var errUnauthenticated = errors.New("give a token that the API server accepts, or the certificate of a client of it")
+var errUnauthenticated = mistake(http.StatusUnauthorized, reasonUnauthorized, "give a token that the API server accepts, or the certificate of a client of it")
 
 // Access decides who sends and sees records, by the API server.
 type Access struct {
@@ -156,7 +156,7 @@ func (a *Access) sender(r *http.Request) (string, error) {
 	return users, err
 }
 
-var errForbidden = errors.New("create records.kausality.io is not allowed")
+var errForbidden = mistake(http.StatusForbidden, reasonForbidden, "create records.kausality.io is not allowed")
 
 // sight of a user: what the API server has answered during one request.
 type sight struct {

@@ -29,26 +29,25 @@ type event struct {
 
 // ingest a batch. The answer is 200 with a receipt once the records are durable, also where it refuses some for good; 503 where the
 // sender is to repeat the batch (KR-16-43).
-func (s *Server) ingest(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) ingest(w http.ResponseWriter, r *http.Request) (any, error) {
 	sender, err := s.access.sender(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	batch, err := deliveries(w, r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	receipt, err := s.store.Insert(r.Context(), sender, batch)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	Count(receipt)
 	if len(receipt.Refused) > 0 {
 		s.log.Info("records refused", "sender", sender, "count", len(receipt.Refused), "id", receipt.Refused[0].ID,
 			"reason", receipt.Refused[0].Reason, "message", receipt.Refused[0].Message)
 	}
-	answer(w, http.StatusOK, receipt)
-	return nil
+	return receipt, nil
 }
 
 // Count what became of a batch.

@@ -13,14 +13,14 @@ const maxReads = 10
 
 // query of records: those that the user sees. The next cursor is where the server stopped to
 // read, so that a page with few records, or none, may have one (KR-16-36).
-func (s *Server) query(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) query(_ http.ResponseWriter, r *http.Request) (any, error) {
 	u, err := s.access.user(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	request, err := query.Parse(r.URL.Query())
 	if err != nil {
-		return mistake(http.StatusBadRequest, reasonBadRequest, err.Error())
+		return nil, mistake(http.StatusBadRequest, reasonBadRequest, err.Error())
 	}
 	sight, page := s.access.sight(u), query.Page{Records: []json.RawMessage{}}
 	limit := request.Limit
@@ -28,50 +28,47 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request) error {
 	for range maxReads {
 		found, err := s.store.Page(r.Context(), request)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for i := range found {
 			if len(page.Records) == limit {
 				page.Next = request.Cursor
-				answer(w, http.StatusOK, page)
-				return nil
+				return page, nil
 			}
 			request.Cursor = found[i].Encode()
 			ok, err := sight.sees(r.Context(), &found[i].Record)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if ok {
 				page.Records = append(page.Records, found[i].Raw)
 			}
 		}
 		if len(found) < request.Limit {
-			answer(w, http.StatusOK, page)
-			return nil
+			return page, nil
 		}
 	}
 	page.Next = request.Cursor
-	answer(w, http.StatusOK, page)
-	return nil
+	return page, nil
 }
 
 // graph of a record: those of its records that the user sees. A record that does not exist, and
 // one that the user does not see, have the same answer (KR-16-40).
-func (s *Server) graph(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) graph(_ http.ResponseWriter, r *http.Request) (any, error) {
 	u, err := s.access.user(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	id := r.PathValue("id")
 	found, truncated, err := s.store.Graph(r.Context(), id)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	sight, graph, seen := s.access.sight(u), query.Graph{Records: []json.RawMessage{}, Truncated: truncated}, false
 	for i := range found {
 		ok, err := sight.sees(r.Context(), &found[i].Record)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if ok {
 			graph.Records = append(graph.Records, found[i].Raw)
@@ -79,8 +76,7 @@ func (s *Server) graph(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if !seen {
-		return mistake(http.StatusNotFound, reasonNotFound, "no record of that id is visible")
+		return nil, mistake(http.StatusNotFound, reasonNotFound, "no record of that id is visible")
 	}
-	answer(w, http.StatusOK, graph)
-	return nil
+	return graph, nil
 }

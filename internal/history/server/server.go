@@ -77,7 +77,7 @@ func (s *Server) Handler() http.Handler {
 }
 
 // operation is an http.Handler with a bound of time and of concurrent requests; its name is a label of metrics.
-func (s *Server) operation(name string, f func(w http.ResponseWriter, r *http.Request) error) http.Handler {
+func (s *Server) operation(name string, f func(w http.ResponseWriter, r *http.Request) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 		defer cancel()
@@ -90,16 +90,13 @@ func (s *Server) operation(name string, f func(w http.ResponseWriter, r *http.Re
 			unavailable(w, "too many requests at a time")
 			return
 		}
-		err := f(w, r.WithContext(ctx))
+		result, err := f(w, r.WithContext(ctx))
 		problem := &problemError{}
 		switch {
 		case err == nil:
+			answer(w, http.StatusOK, result)
 		case errors.As(err, &problem):
 			answer(w, problem.code, problem.Problem)
-		case errors.Is(err, errUnauthenticated):
-			answer(w, http.StatusUnauthorized, query.Problem{Reason: reasonUnauthorized, Message: err.Error()})
-		case errors.Is(err, errForbidden):
-			answer(w, http.StatusForbidden, query.Problem{Reason: reasonForbidden, Message: err.Error()})
 		default: // of the store or of the API server: details are for the log alone
 			failures.WithLabelValues(name).Inc()
 			s.log.Error(err, "cannot answer a request", "operation", name)
