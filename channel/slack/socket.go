@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -41,23 +41,17 @@ type socket struct {
 }
 
 // link is what is known of the connection of this replica. It is safe for concurrent use.
-type link struct {
-	mu  sync.Mutex
-	err error
-}
+type link struct{ err atomic.Pointer[error] }
 
 // set why there is no connection; nil where there is one.
-func (l *link) set(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.err = err
-}
+func (l *link) set(err error) { l.err.Store(&err) }
 
 // failure is why there is no connection; nil where there is one, or is about to be.
 func (l *link) failure() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.err
+	if err := l.err.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // NeedLeaderElection is false: Slack sends each event to one of the connections.

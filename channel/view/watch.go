@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -83,22 +84,16 @@ func (w *watches) watch(ctx context.Context, spaces []string) error {
 // begin to watch a Namespace.
 func (w *watches) begin(ns string) (*watched, error) {
 	one := &watched{informer: cache.NewSharedIndexInformer(driftsOf(w.client, ns), &v1alpha1.Drift{}, 0, cache.Indexers{})}
-	if err := one.informer.SetTransform(slim); err != nil {
-		return nil, fmt.Errorf("cannot watch drifts: %w", err)
-	}
-	err := one.informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {
+	failed := func(context.Context, *cache.Reflector, error) {
 		w.mu.Lock()
 		one.failed = clock.Now()
 		w.mu.Unlock()
 		w.mark()
-	})
-	if err != nil {
-		return nil, fmt.Errorf("cannot watch drifts: %w", err)
 	}
-	_, err = one.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	_, err := one.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { w.mark() }, UpdateFunc: func(any, any) { w.mark() }, DeleteFunc: func(any) { w.mark() },
 	})
-	if err != nil {
+	if err = errors.Join(err, one.informer.SetTransform(slim), one.informer.SetWatchErrorHandlerWithContext(failed)); err != nil {
 		return nil, fmt.Errorf("cannot watch drifts: %w", err)
 	}
 	return one, nil

@@ -40,36 +40,6 @@ type Acknowledged struct {
 // control answers a test.
 func (s *Server) control(w http.ResponseWriter, r *http.Request, what string) {
 	switch what {
-	case "state":
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		write(w, State{Messages: s.messages, Views: s.views, Calls: s.calls, Sockets: len(s.sockets), Limited: s.rate.limited})
-	case "user":
-		u := map[string]any{}
-		_ = json.NewDecoder(r.Body).Decode(&u)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.users == nil {
-			s.users = map[string]map[string]any{}
-		}
-		s.users[fmt.Sprint(u["id"])] = u
-		write(w, State{})
-	case "fail":
-		f := &Failure{}
-		_ = json.NewDecoder(r.Body).Decode(f)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.failure = f; f.Code == "" && f.Status == 0 {
-			s.failure = nil
-		}
-		write(w, State{})
-	case "disconnect":
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, c := range s.sockets {
-			_ = c.Close()
-		}
-		write(w, State{})
 	case "click":
 		c := Click{}
 		_ = json.NewDecoder(r.Body).Decode(&c)
@@ -79,8 +49,38 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request, what string) {
 		_ = json.NewDecoder(r.Body).Decode(&c)
 		s.acknowledged(w, s.submissionOf(&c))
 	default:
-		http.NotFound(w, r)
+		s.set(w, r, what)
 	}
+}
+
+// set what a test wants the fake to be, and answer its state.
+func (s *Server) set(w http.ResponseWriter, r *http.Request, what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch what {
+	case "state":
+	case "user":
+		u := map[string]any{}
+		_ = json.NewDecoder(r.Body).Decode(&u)
+		if s.users == nil {
+			s.users = map[string]map[string]any{}
+		}
+		s.users[fmt.Sprint(u["id"])] = u
+	case "fail":
+		f := &Failure{}
+		_ = json.NewDecoder(r.Body).Decode(f)
+		if s.failure = f; f.Code == "" && f.Status == 0 {
+			s.failure = nil
+		}
+	case "disconnect":
+		for _, c := range s.sockets {
+			_ = c.Close()
+		}
+	default:
+		http.NotFound(w, r)
+		return
+	}
+	write(w, State{Messages: s.messages, Views: s.views, Calls: s.calls, Sockets: len(s.sockets), Limited: s.rate.limited})
 }
 
 // acknowledged answers how a payload was.

@@ -132,7 +132,7 @@ func New(c Config) (Sink, error) {
 	case KindOTLP:
 		return newOTLP(c)
 	}
-	return newNATS(c), nil
+	return &jetStream{Config: c}, nil
 }
 
 // refuses reports whether an HTTP status means that the same content will never be accepted. Others may have to do with access or

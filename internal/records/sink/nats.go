@@ -21,8 +21,6 @@ type jetStream struct {
 	js   jetstream.JetStream
 }
 
-func newNATS(c Config) *jetStream { return &jetStream{Config: c} }
-
 // connect where there is no connection. nats.go connects again by itself.
 func (s *jetStream) connect() error {
 	if s.conn != nil {
