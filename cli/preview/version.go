@@ -5,26 +5,16 @@ import (
 	"fmt"
 	"os/exec"
 	"regexp"
-	"strconv"
+
+	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // Versions of the crossplane CLI whose render runs a pipeline by itself, as
 // docs/kubectl.md has them: from oldest up to newest, both included. Later ones
 // also need a Crossplane binary.
-var oldest, newest = release{1, 20}, release{2, 2}
+var oldest, newest = version.MustParseGeneric("1.20"), version.MustParseGeneric("2.2")
 
-// release is a minor version.
-type release struct{ major, minor int }
-
-// before reports whether a release is older than another.
-func (r release) before(o release) bool {
-	return r.major < o.major || r.major == o.major && r.minor < o.minor
-}
-
-// String is the release as in 2.2.
-func (r release) String() string { return fmt.Sprintf("%d.%d", r.major, r.minor) }
-
-var versionPattern = regexp.MustCompile(`\bv(\d{1,6})\.(\d{1,6})\.\d`)
+var versionPattern = regexp.MustCompile(`\bv(\d{1,6}\.\d{1,6})\.\d`)
 
 // Supported is an error for a crossplane CLI of an unsupported version. One that
 // does not report its version is tried.
@@ -42,16 +32,11 @@ func supported(program, output string) error {
 	if m == nil {
 		return nil
 	}
-	major, err := strconv.Atoi(m[1])
+	is, err := version.ParseGeneric(m[1])
 	if err != nil {
 		return fmt.Errorf("cannot read the version of %s: %w", program, err)
 	}
-	minor, err := strconv.Atoi(m[2])
-	if err != nil {
-		return fmt.Errorf("cannot read the version of %s: %w", program, err)
-	}
-	is := release{major, minor}
-	if is.before(oldest) || newest.before(is) {
+	if is.LessThan(oldest) || newest.LessThan(is) {
 		return fmt.Errorf("%s is version %s; preview works with the crossplane CLI of versions %s to %s, whose render runs the pipeline by itself: "+
 			"name one with --crossplane", program, is, oldest, newest)
 	}
