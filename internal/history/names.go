@@ -53,7 +53,7 @@ func encodeRaw(fields map[string]any) ([]byte, error) {
 
 // personal replaces each text of a record that may be or contain a name.
 func personal(fields map[string]any, replace func(string) string) {
-	walk(fields, "", func(path, text string, siblings map[string]any) string {
+	walk(fields, "", nil, func(path, text string, siblings map[string]any) string {
 		switch {
 		case impersonal[path]:
 			return text
@@ -64,27 +64,21 @@ func personal(fields map[string]any, replace func(string) string) {
 	})
 }
 
-// walk the texts of a value; f returns what is in its place.
-func walk(v any, path string, f func(path, text string, siblings map[string]any) string) {
+// walk returns a value with what f returns in the place of each text. siblings are the fields beside the value; nil in a list.
+func walk(v any, path string, siblings map[string]any, f func(path, text string, siblings map[string]any) string) any {
 	switch v := v.(type) {
+	case string:
+		return f(path, v, siblings)
 	case map[string]any:
 		for k, item := range v {
-			p := strings.TrimPrefix(path+"."+k, ".")
-			if text, ok := item.(string); ok {
-				v[k] = f(p, text, v)
-				continue
-			}
-			walk(item, p, f)
+			v[k] = walk(item, strings.TrimPrefix(path+"."+k, "."), v, f)
 		}
 	case []any:
 		for n, item := range v {
-			if text, ok := item.(string); ok {
-				v[n] = f(path+".*", text, nil)
-				continue
-			}
-			walk(item, path+".*", f)
+			v[n] = walk(item, path+".*", nil, f)
 		}
 	}
+	return v
 }
 
 // sealed is a record in the form that is exported and hashed: with the hashes of names and free

@@ -43,14 +43,9 @@ type Options struct {
 	Log               logr.Logger
 }
 
-// Store is what the consumer needs of one.
-type Store interface {
-	Insert(ctx context.Context, sender string, batch []history.Delivery) (query.Receipt, error)
-}
-
 // Run until the context ends: read batches, store and acknowledge them (KR-16-44). count is called with each receipt. A failure of
 // the store or of NATS is logged and tried again.
-func Run(ctx context.Context, o Options, store Store, count func(query.Receipt)) error {
+func Run(ctx context.Context, o Options, store *history.Store, count func(query.Receipt)) error {
 	options := []nats.Option{nats.Name("kausality-history"), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true)}
 	if o.CredsFile != "" {
 		options = append(options, nats.UserCredentials(o.CredsFile))
@@ -79,7 +74,7 @@ func Run(ctx context.Context, o Options, store Store, count func(query.Receipt))
 }
 
 // consume until something fails.
-func consume(ctx context.Context, js jetstream.JetStream, o Options, store Store, count func(query.Receipt)) error {
+func consume(ctx context.Context, js jetstream.JetStream, o Options, store *history.Store, count func(query.Receipt)) error {
 	consumer, err := js.CreateOrUpdateConsumer(ctx, o.Stream, jetstream.ConsumerConfig{
 		Durable: o.Consumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxAckPending: 20 * batch, MaxDeliver: -1,
 	})
@@ -106,7 +101,7 @@ func clusterOf(subject string) string {
 }
 
 // storeBatch of messages, and acknowledge them. After a failure of the store they are delivered again, at once.
-func storeBatch(ctx context.Context, messages jetstream.MessageBatch, store Store, count func(query.Receipt)) error {
+func storeBatch(ctx context.Context, messages jetstream.MessageBatch, store *history.Store, count func(query.Receipt)) error {
 	var list []jetstream.Msg
 	var deliveries []history.Delivery
 	for m := range messages.Messages() {
