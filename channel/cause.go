@@ -10,6 +10,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // KeyExternal is the key of all external drift: what other actors changed in external systems.
@@ -33,10 +34,7 @@ func CauseKey(d *v1alpha1.Drift) string {
 	}
 	text := []string{d.Spec.Cause}
 	if len(d.Spec.Causes) > 0 {
-		text = nil
-	}
-	for _, c := range d.Spec.Causes {
-		text = append(text, string(c.Kind)+"/"+c.Name)
+		text = lists.Map(d.Spec.Causes, func(c v1alpha1.HopCause) string { return string(c.Kind) + "/" + c.Name })
 	}
 	slices.Sort(text)
 	sum := sha256.Sum256([]byte(strings.Join(text, "\n")))
@@ -51,11 +49,7 @@ func causeTitle(d *v1alpha1.Drift) string {
 	if IsExternalDrift(d) {
 		return "external drift: external resources differ from what Crossplane wants"
 	}
-	names := make([]string, 0, len(d.Spec.Causes))
-	for _, c := range d.Spec.Causes {
-		names = append(names, cmp.Or(causeAs[c.Kind], string(c.Kind))+" "+c.Name)
-	}
-	return cmp.Or(strings.Join(names, " or "), d.Spec.Cause, "unknown cause")
+	return cmp.Or(strings.Join(lists.Map(d.Spec.Causes, causeName), " or "), d.Spec.Cause, "unknown cause")
 }
 
 // causeAs is what a cause is, as a noun.
@@ -64,17 +58,18 @@ var causeAs = map[v1alpha1.CauseKind]string{
 	v1alpha1.CauseImage: "image", v1alpha1.CauseController: "controller", v1alpha1.CauseUser: "user", v1alpha1.CauseEdit: "edit by",
 }
 
+// causeName is what a cause is, with its name.
+func causeName(c v1alpha1.HopCause) string {
+	return cmp.Or(causeAs[c.Kind], string(c.Kind)) + " " + c.Name
+}
+
 // CauseLines is a line for each of some causes that cannot be distinguished, with its author.
 func CauseLines(causes []v1alpha1.HopCause) []string {
 	label := "cause: "
 	if len(causes) > 1 {
 		label = "possible cause: "
 	}
-	out := make([]string, 0, len(causes))
-	for _, c := range causes {
-		out = append(out, label+cmp.Or(causeAs[c.Kind], string(c.Kind))+" "+c.Name+AuthorOf(c))
-	}
-	return out
+	return lists.Map(causes, func(c v1alpha1.HopCause) string { return label + causeName(c) + AuthorOf(c) })
 }
 
 // AuthorOf a cause, as the end of a sentence; empty where it is unknown (KR-07-11).

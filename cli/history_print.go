@@ -13,6 +13,7 @@ import (
 
 	records "github.com/kausality-io/function-kausality/api/records/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // rawRecord is a record as it was received.
@@ -178,16 +179,11 @@ func cellsOf(r *records.Record) []string {
 	if by == initiator {
 		by = ""
 	}
-	var approvers, causes []string
-	for _, a := range r.Approvers {
-		approvers = append(approvers, a.User)
-	}
+	approvers := lists.Map(r.Approvers, func(a records.Approver) string { return a.User })
 	if len(approvers) == 0 && r.Approval != nil {
 		approvers = append(approvers, r.Approval.Policy)
 	}
-	for _, c := range r.Causes {
-		causes = append(causes, c.Kind+"/"+c.Name)
-	}
+	causes := lists.Map(r.Causes, func(c records.Cause) string { return c.Kind + "/" + c.Name })
 	return []string{
 		r.Time.UTC().Format(time.RFC3339), string(r.Type), objectText(&r.Object), initiator, by,
 		strings.Join(approvers, ","), strings.Join(causes, ","), details(r),

@@ -11,6 +11,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/suggest"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/choice"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // NewCommand returns kubectl kausality with all its commands. version is printed
@@ -69,10 +70,7 @@ func helpOrUnknown(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
 	}
-	names := make([]string, 0, len(cmd.Commands()))
-	for _, c := range cmd.Commands() {
-		names = append(names, c.Name())
-	}
+	names := lists.Map(cmd.Commands(), (*cobra.Command).Name)
 	if near := suggest.Nearest(args[0], names); near != "" {
 		return usageError{fmt.Errorf("unknown command %q; did you mean %q?", args[0], near)}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/suggest"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // didYouMean completes the error of reading what arguments name: with the known type, or
@@ -70,20 +72,12 @@ func composedOf(name string, objects []unstructured.Unstructured) (out []string)
 
 // namesOf objects.
 func namesOf(objects []unstructured.Unstructured) []string {
-	out := make([]string, 0, len(objects))
-	for i := range objects {
-		out = append(out, objects[i].GetName())
-	}
-	return out
+	return lists.Map(objects, func(o unstructured.Unstructured) string { return o.GetName() })
 }
 
 // alternatives as the end of a question: TYPE/NAME, at most maxKnown.
 func alternatives(kind string, names []string) string {
-	out := make([]string, 0, maxKnown)
-	for _, n := range names[:min(len(names), maxKnown)] {
-		out = append(out, fmt.Sprintf("%q", kind+"/"+n))
-	}
-	text := strings.Join(out, " or ")
+	text := strings.Join(lists.Map(names[:min(len(names), maxKnown)], func(n string) string { return strconv.Quote(kind + "/" + n) }), " or ")
 	if more := len(names) - maxKnown; more > 0 {
 		text += fmt.Sprintf(" or one of %d more", more)
 	}

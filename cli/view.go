@@ -16,6 +16,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // view turns what was found into text. The zero value has no colours and shows
@@ -156,9 +157,5 @@ func listOf(values []string) string {
 
 // listVerbs in a sentence.
 func listVerbs(values []v1alpha1.Verb) string {
-	out := make([]string, 0, len(values))
-	for _, v := range values {
-		out = append(out, string(v))
-	}
-	return listOf(out)
+	return listOf(lists.Map(values, func(v v1alpha1.Verb) string { return string(v) }))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // Bounds of what a message shows. All blocks together stay below what Slack accepts, about 13,000 characters.
@@ -120,11 +121,7 @@ func (r renderer) entry(m *member) message {
 
 // fields of a difference, a line each.
 func fields(d *v1alpha1.Drift) string {
-	all := make([]string, 0, len(d.Spec.Difference))
-	for _, f := range d.Spec.Difference {
-		all = append(all, channel.Field(f))
-	}
-	return lines(all, maxLines)
+	return lines(lists.Map(d.Spec.Difference, channel.Field), maxLines)
 }
 
 // outcome of a change and what was decided about it; nil for nothing.
@@ -135,7 +132,7 @@ func (r renderer) outcome(m *member) []slack.Block {
 	} else {
 		all = append(all, m.entry.Decided...)
 		if v := m.entry.Drift.Status.Votes; len(v) > 0 {
-			all = append(all, "voted for by "+voters(v))
+			all = append(all, "voted for by "+strings.Join(lists.Map(v, func(v v1alpha1.Vote) string { return v.User }), " and "))
 		}
 	}
 	for _, n := range m.notes {
@@ -148,25 +145,13 @@ func (r renderer) outcome(m *member) []slack.Block {
 	return []slack.Block{richText(literal(text, false))}
 }
 
-// voters of a change by name.
-func voters(votes []v1alpha1.Vote) string {
-	names := make([]string, 0, len(votes))
-	for _, v := range votes {
-		names = append(names, v.User)
-	}
-	return strings.Join(names, " and ")
-}
-
 // actions of a change as buttons; nil where it is over.
 func (r renderer) actions(m *member) []slack.Block {
 	if m.over {
 		return nil
 	}
-	var out []slack.BlockElement
-	for _, a := range m.entry.Actions {
-		out = append(out, r.button(a, m.entry.Drift))
-	}
-	return []slack.Block{slack.NewActionBlock(reference(r.config.ClusterName, m.entry.Drift), out...)}
+	buttons := lists.Map(m.entry.Actions, func(a channel.Action) slack.BlockElement { return r.button(a, m.entry.Drift) })
+	return []slack.Block{slack.NewActionBlock(reference(r.config.ClusterName, m.entry.Drift), buttons...)}
 }
 
 // Prefix of the ids of actions.
@@ -187,10 +172,9 @@ var snoozeLabels = map[string]string{"1h": "1 hour", "8h": "8 hours", "monday": 
 func (r renderer) button(a channel.Action, d *v1alpha1.Drift) slack.BlockElement {
 	id := actionPrefix + string(a)
 	if a == channel.ActionSnooze {
-		options := make([]*slack.OptionBlockObject, 0, len(channel.Snoozes))
-		for _, s := range channel.Snoozes {
-			options = append(options, slack.NewOptionBlockObject(s, plain(snoozeLabels[s], maxHeader), nil))
-		}
+		options := lists.Map(channel.Snoozes, func(s string) *slack.OptionBlockObject {
+			return slack.NewOptionBlockObject(s, plain(snoozeLabels[s], maxHeader), nil)
+		})
 		return slack.NewOptionsSelectBlockElement(slack.OptTypeStatic, plain(label(a), maxHeader), id, options...)
 	}
 	b := slack.NewButtonBlockElement(id, string(a), plain(label(a), 75))

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kausality-io/function-kausality/channel"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 const (
@@ -131,17 +132,14 @@ func (s *store) clicks(ctx context.Context) ([]*stored, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]*stored, 0, len(list))
-	for i := range list {
-		out = append(out, s.read(&list[i]))
-	}
+	out := lists.Map(list, s.read)
 	sortClicks(out)
 	return out, nil
 }
 
 // read a click.
-func (s *store) read(o *corev1.ConfigMap) *stored {
-	c := &stored{object: *o}
+func (s *store) read(o corev1.ConfigMap) *stored {
+	c := &stored{object: o}
 	raw := o.Data["click"]
 	if hmac.Equal([]byte(o.Data["seal"]), []byte(s.seal(raw))) {
 		c.invalid = json.Unmarshal([]byte(raw), &c.click)

@@ -7,6 +7,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kausality-io/function-kausality/channel/view"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // yes is typed to confirm that something is deleted or replaced.
@@ -43,11 +44,7 @@ func formOf(c *view.Confirmation) *form {
 		return one
 	}
 	if c.Exception != nil {
-		choices := make([]view.Choice, 0, len(c.Scopes))
-		for n := range c.Scopes {
-			choices = append(choices, c.Scopes[n].Choice)
-		}
-		f.scope = add(chosenOf("Updates", choices))
+		f.scope = add(chosenOf("Updates", lists.Map(c.Scopes, func(s view.Scope) view.Choice { return s.Choice })))
 	}
 	if c.NeedsTime() {
 		f.until = add(chosenOf("Until when", c.Snoozes))

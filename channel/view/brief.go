@@ -6,6 +6,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/inspect"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 const (
@@ -48,11 +49,8 @@ func BehindText(b *inspect.Behind) string {
 }
 
 // clipped are the first lines of some, each cut.
-func clipped(lines []string, most int) (out []string) {
-	for _, l := range lines[:min(len(lines), most)] {
-		out = append(out, channel.Clip(l))
-	}
-	return out
+func clipped(lines []string, most int) []string {
+	return lists.Map(lines[:min(len(lines), most)], channel.Clip)
 }
 
 // NoCause is the state of a cause of which nothing waits any more.

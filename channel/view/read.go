@@ -22,6 +22,7 @@ import (
 	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/channel/actor"
 	"github.com/kausality-io/function-kausality/cli/inspect"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 const (
@@ -190,11 +191,10 @@ func (r *reader) read(ctx context.Context, now time.Time) (*Snapshot, error) {
 }
 
 // causesOf groups of changes.
-func causesOf(groups []*channel.Group, rulings func(*v1alpha1.Drift) channel.Ruling) (out []*Cause) {
-	for _, g := range groups {
-		out = append(out, &Cause{Card: channel.CardOf(g, rulings, ""), Changes: g.Drifts, Ruling: rulings})
-	}
-	return out
+func causesOf(groups []*channel.Group, rulings func(*v1alpha1.Drift) channel.Ruling) []*Cause {
+	return lists.Map(groups, func(g *channel.Group) *Cause {
+		return &Cause{Card: channel.CardOf(g, rulings, ""), Changes: g.Drifts, Ruling: rulings}
+	})
 }
 
 // summed content of a snapshot, but for its time.

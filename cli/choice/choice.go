@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/internal/lists"
 	"github.com/spf13/pflag"
 )
 
@@ -35,21 +36,15 @@ func Some[T ~string](to *[]T, values ...T) *Flag {
 }
 
 func texts[T ~string](values []T) []string {
-	out := make([]string, 0, len(values))
-	for _, v := range values {
-		out = append(out, string(v))
-	}
-	return out
+	return lists.Map(values, func(v T) string { return string(v) })
 }
 
 // Values that are accepted.
 func (f *Flag) Values() []string {
-	out := make([]string, 0, len(f.listed))
-	for _, v := range f.listed {
+	return lists.Map(f.listed, func(v string) string {
 		name, _, _ := strings.Cut(v, " (")
-		out = append(out, name)
-	}
-	return out
+		return name
+	})
 }
 
 // List of the values for help, as in "a, b (what it does) or c".

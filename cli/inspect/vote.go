@@ -17,6 +17,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/rollout"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // Cast returns what became of the approval of the user for the difference that a Drift shows, by the annotations of its parent before and after the user
@@ -72,9 +73,5 @@ func (i *Inspector) RulesAbout(ctx context.Context, o *unstructured.Unstructured
 	if ns, err := i.Direct.Namespace(ctx, c.Namespace); err == nil {
 		c.NamespaceLabels = ns.Labels
 	}
-	var out []string
-	for _, r := range set.About(&c) {
-		out = append(out, r.Name)
-	}
-	return out, nil
+	return lists.Map(set.About(&c), func(r *allowance.Rule) string { return r.Name }), nil
 }

@@ -10,6 +10,7 @@ import (
 
 	records "github.com/kausality-io/function-kausality/api/records/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/history/query"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // Found is a record that a query found.
@@ -172,10 +173,7 @@ func (s *Store) before(ctx context.Context, of []Found) ([]Found, error) {
 
 // following are the records that some caused.
 func (s *Store) following(ctx context.Context, of []Found) ([]Found, error) {
-	ids := make([]any, 0, len(of))
-	for _, f := range of {
-		ids = append(ids, termCausedBy+f.Record.ID)
-	}
+	ids := lists.Map(of, func(f Found) any { return termCausedBy + f.Record.ID })
 	return s.each(ctx, "SELECT "+columns+" FROM record WHERE seq IN (SELECT seq FROM term WHERE term IN ", fmt.Sprintf(" LIMIT %d)", maxGraph+1), ids)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/trace"
 	recordsv1alpha1 "github.com/kausality-io/function-kausality/api/records/v1alpha1"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 const (
@@ -70,7 +71,7 @@ func OfDecision(req *admission.Request, d admission.Decision) Occurrence {
 	out := &decision{
 		ref: req.Ref(), operation: string(req.Operation), user: req.User, manager: req.FieldManager, at: req.Time,
 		external: annotationOf(req.Current(), annotationExternalName), intent: intent, trace: d.Trace,
-		paths: pathsOf(d.Changes), id: d.Digest.ID(), reason: string(d.Reason),
+		paths: lists.Map(d.Changes, func(c change.Change) string { return c.Path }), id: d.Digest.ID(), reason: string(d.Reason),
 	}
 	if d.Claim != nil {
 		out.holder = &d.Claim.Holder
@@ -305,35 +306,24 @@ func hopRef(h v1alpha1.Hop, carrier string) parent.Ref {
 }
 
 // hopsOf a trace in brief.
-func hopsOf(t trace.Trace, carrier string) (out []recordsv1alpha1.Hop) {
-	for _, h := range t {
-		out = append(out, recordsv1alpha1.Hop{
+func hopsOf(t trace.Trace, carrier string) []recordsv1alpha1.Hop {
+	return lists.Map(t, func(h v1alpha1.Hop) recordsv1alpha1.Hop {
+		return recordsv1alpha1.Hop{
 			Kind: h.Kind, Namespace: trace.NamespaceOf(h, carrier), Name: h.Name, Generation: h.Generation, User: h.User, Unrequested: h.Unrequested,
-		})
-	}
-	return out
+		}
+	})
 }
 
-// pathsOf changes, without their values.
-func pathsOf(changes []change.Change) (out []string) {
-	for _, c := range changes {
-		out = append(out, c.Path)
-	}
-	return out
+func causesOf(causes []v1alpha1.HopCause) []recordsv1alpha1.Cause {
+	return lists.Map(causes, func(c v1alpha1.HopCause) recordsv1alpha1.Cause {
+		return recordsv1alpha1.Cause{Kind: string(c.Kind), Name: c.Name, Author: c.Author}
+	})
 }
 
-func causesOf(causes []v1alpha1.HopCause) (out []recordsv1alpha1.Cause) {
-	for _, c := range causes {
-		out = append(out, recordsv1alpha1.Cause{Kind: string(c.Kind), Name: c.Name, Author: c.Author})
-	}
-	return out
-}
-
-func approversOf(votes []v1alpha1.Vote) (out []recordsv1alpha1.Approver) {
-	for _, v := range votes {
-		out = append(out, recordsv1alpha1.Approver{User: v.User, Via: v.Via, OnBehalfOf: v.OnBehalfOf, BreakGlass: v.BreakGlass != ""})
-	}
-	return out
+func approversOf(votes []v1alpha1.Vote) []recordsv1alpha1.Approver {
+	return lists.Map(votes, func(v v1alpha1.Vote) recordsv1alpha1.Approver {
+		return recordsv1alpha1.Approver{User: v.User, Via: v.Via, OnBehalfOf: v.OnBehalfOf, BreakGlass: v.BreakGlass != ""}
+	})
 }
 
 // ids that are not empty.

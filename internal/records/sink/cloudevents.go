@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	recordsv1alpha1 "github.com/kausality-io/function-kausality/api/records/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // Attributes of the CloudEvents that records are.
@@ -65,11 +66,7 @@ type cloudEvents struct {
 
 // Send a batch in one request.
 func (s *cloudEvents) Send(ctx context.Context, messages []Message) error {
-	events := make([]Event, 0, len(messages))
-	for _, m := range messages {
-		events = append(events, eventOf(m))
-	}
-	body, err := json.Marshal(events)
+	body, err := json.Marshal(lists.Map(messages, eventOf))
 	if err != nil {
 		return &RefusedError{fmt.Errorf("cannot encode events: %w", err)}
 	}

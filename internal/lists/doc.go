@@ -1,0 +1,2 @@
+// Package lists has what package slices of the standard library has not.
+package lists
