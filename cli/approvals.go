@@ -22,7 +22,7 @@ type approvalsCommand struct {
 	outdated bool
 }
 
-// newApprovalsCommand is `kubectl kausality approvals`. It reads and writes nothing.
+// newApprovalsCommand returns `kubectl kausality approvals`. It reads and writes nothing.
 func newApprovalsCommand(s *session) *cobra.Command {
 	c := &approvalsCommand{session: s}
 	cmd := &cobra.Command{
@@ -67,7 +67,7 @@ func (c *approvalsCommand) run(ctx context.Context) error {
 	return nil
 }
 
-// print approvals as a table.
+// print prints approvals as a table.
 func (c *approvalsCommand) print(found []approvals.Given) error {
 	if done, err := c.format.structured(c.Out, found); done {
 		return err

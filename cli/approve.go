@@ -36,7 +36,7 @@ type approveCommand struct {
 	external []v1alpha1.Verb
 }
 
-// newApproveCommand is `kubectl kausality approve`: it writes the annotation
+// newApproveCommand returns `kubectl kausality approve`: it writes the annotation
 // approve-<id>, or an entry of approvals with --any, on the holder of approvals.
 func newApproveCommand(s *session) *cobra.Command {
 	c := &approveCommand{session: s}
@@ -90,7 +90,7 @@ func newApproveCommand(s *session) *cobra.Command {
 	return cmd
 }
 
-// externalVerbs are the verbs of all systems, with the system of those that have an effect in one alone (KR-06-11).
+// externalVerbs returns the verbs of all systems, with the system of those that have an effect in one alone (KR-06-11).
 func externalVerbs() (out []v1alpha1.Verb) {
 	for _, v := range verb.Any.Verbs() {
 		for _, s := range []verb.System{verb.Terraform, verb.ArgoCD} {
@@ -103,7 +103,7 @@ func externalVerbs() (out []v1alpha1.Verb) {
 	return out
 }
 
-// validate the flags, and those that exclude each other.
+// validate validates the flags, and those that exclude each other.
 func (c *approveCommand) validate() error {
 	if err := errors.Join(c.checkSelection(), c.voteOptions.check(c)); err != nil {
 		return err

@@ -41,7 +41,7 @@ func (c *approveCommand) inAdvance(ctx context.Context) error {
 	return writer{c.session, &c.writeOptions}.decide(ctx, d)
 }
 
-// advance is the approval in advance of one object.
+// advance returns the approval in advance of one object.
 func (c *approveCommand) advance(ctx context.Context, i *inspect.Inspector, t target) annotationWrite {
 	holder, err := c.approvalHolder(ctx, i, t)
 	if err != nil {
@@ -62,8 +62,8 @@ func (c *approveCommand) advance(ctx context.Context, i *inspect.Inspector, t ta
 	}
 }
 
-// underRules is what ApprovalRules leave of an approval in advance, as a sentence after another; empty where none is about the object. Rules count votes for
-// differences alone (KR-14-03).
+// underRules returns what ApprovalRules leave of an approval in advance, as a sentence after another; empty where none is about the object. Rules count
+// votes for differences alone (KR-14-03).
 func (c *approveCommand) underRules(ctx context.Context, i *inspect.Inspector, t target, a v1alpha1.Approval) string {
 	relation := cmp.Or(a.Relation, v1alpha1.RelationControllerChild)
 	rules, err := i.RulesAbout(ctx, t.Unstructured, relation)

@@ -38,7 +38,7 @@ func (c *approveCommand) cast(i *inspect.Inspector, d *v1alpha1.Drift, t target,
 	}
 }
 
-// unknownCast is what to print where the user may not read what decides about a vote.
+// unknownCast returns what to print where the user may not read what decides about a vote.
 func unknownCast(d *v1alpha1.Drift, err error) string {
 	return "It is not known whether other approvals are needed: " + err.Error() + "." + channel.Part(" Before it: ", d.Status.Lacks, ".") +
 		" The ClusterRole kausality-viewer grants that right; kubectl kausality pending shows what is missing."
@@ -79,12 +79,12 @@ func castText(c *approve.Cast, t target, d *v1alpha1.Drift, carriedOut string) s
 	return vote + ": " + sentence(c.Lacks)
 }
 
-// sentence of a clause that may have no end.
+// sentence returns the sentence of a clause that may have no end.
 func sentence(clause string) string {
 	return channel.Part("", strings.TrimSuffix(clause, "."), ".")
 }
 
-// withdrawRejection is the command that removes the rejections of the object of a difference.
+// withdrawRejection returns the command that removes the rejections of the object of a difference.
 func withdrawRejection(d *v1alpha1.Drift) string {
 	return "kubectl kausality reject " + d.Name + " --withdraw" + channel.InNamespace(d.Namespace)
 }

@@ -30,7 +30,7 @@ func (o *voteOptions) add(fl *pflag.FlagSet) {
 	fl.Var((*period)(&o.period), "for", "For how long it counts if it is not used, as in 1d, 2h or 90m.")
 }
 
-// check that the flags go with each other, before the cluster is read.
+// check checks that the flags go with each other, before the cluster is read.
 func (o *voteOptions) check(c *approveCommand) error {
 	differences := c.any || c.digest != ""
 	switch {
@@ -47,7 +47,7 @@ func (o *voteOptions) check(c *approveCommand) error {
 	return nil
 }
 
-// expiry of an approval that is given now, in whole seconds, UTC; nil where it has none.
+// expiry returns the expiry of an approval that is given now, in whole seconds, UTC; nil where it has none.
 func (o *voteOptions) expiry(now time.Time) *metav1.Time {
 	if o.period == 0 {
 		return nil
@@ -55,7 +55,7 @@ func (o *voteOptions) expiry(now time.Time) *metav1.Time {
 	return &metav1.Time{Time: now.Add(o.period).UTC().Truncate(time.Second)}
 }
 
-// vote is the annotation of a user for one difference, and its edit.
+// vote returns the annotation of a user for one difference, and its edit.
 func (o *voteOptions) vote(user, id string, mode v1alpha1.ApprovalMode, reason string, now time.Time) (key string, edit annotate.Edit) {
 	switch {
 	case o.withdraw:

@@ -22,7 +22,7 @@ type approversCommand struct {
 	exitCode bool
 }
 
-// newApproversCommand is `kubectl kausality approvers`. It reads and writes nothing.
+// newApproversCommand returns `kubectl kausality approvers`. It reads and writes nothing.
 func newApproversCommand(s *session) *cobra.Command {
 	c := &approversCommand{session: s}
 	cmd := &cobra.Command{
@@ -59,7 +59,7 @@ func (c *approversCommand) run(ctx context.Context) error {
 	return foundIf(c.exitCode && loses)
 }
 
-// print approvers as a table.
+// print prints approvers as a table.
 func (c *approversCommand) print(found []approvals.Approver) error {
 	if done, err := c.format.structured(c.Out, found); done {
 		return err

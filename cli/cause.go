@@ -11,7 +11,7 @@ import (
 	"github.com/kausality-io/function-kausality/channel"
 )
 
-// withCause are the pending changes of one cause. It is an error where there are
+// withCause returns the pending changes of one cause. It is an error where there are
 // changes, and none of that cause.
 func withCause(list []v1alpha1.Drift, key string) ([]v1alpha1.Drift, error) {
 	if key == "" {

@@ -63,7 +63,7 @@ func (c completer) objects(cmd *cobra.Command, args []string, typed string) ([]s
 	return slices.DeleteFunc(out, func(s string) bool { return slices.Contains(args, s) }), directive
 }
 
-// types that can be read, as TYPE.GROUP/ so that a name can follow.
+// types returns the types that can be read, as TYPE.GROUP/ so that a name can follow.
 func (c completer) types(typed string) []string {
 	var out []string
 	for r, suffix := range served(c.kube) {
@@ -97,7 +97,7 @@ func served(kube *genericclioptions.ConfigFlags) iter.Seq2[metav1.APIResource, s
 	}
 }
 
-// names of a type in the namespace, else of a cluster-scoped type, as TYPE/NAME.
+// names returns the names of a type in the namespace, else of a cluster-scoped type, as TYPE/NAME.
 func (c completer) names(cmd *cobra.Command, kind, typed string) []string {
 	var out []string
 	for _, name := range namesOf(c.objectsOf(cmd.Context(), kind)) {
@@ -108,7 +108,7 @@ func (c completer) names(cmd *cobra.Command, kind, typed string) []string {
 	return out
 }
 
-// objectsOf a type in the namespace, else of a cluster-scoped type.
+// objectsOf returns the objects of a type in the namespace, else of a cluster-scoped type.
 func (c completer) objectsOf(ctx context.Context, kind string) []unstructured.Unstructured {
 	conn, err := c.connection()
 	if err != nil {

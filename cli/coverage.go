@@ -22,7 +22,7 @@ type coverageCommand struct {
 	exitCode bool
 }
 
-// newCoverageCommand is `kubectl kausality coverage`. It reads and writes nothing.
+// newCoverageCommand returns `kubectl kausality coverage`. It reads and writes nothing.
 func newCoverageCommand(s *session) *cobra.Command {
 	c := &coverageCommand{session: s}
 	cmd := &cobra.Command{
@@ -63,7 +63,7 @@ func (c *coverageCommand) run(ctx context.Context) error {
 	return c.verdict(found)
 }
 
-// verdict is the error that the exit code is of.
+// verdict returns the error that determines the exit code.
 func (c *coverageCommand) verdict(found *inspect.Coverage) error {
 	if found.Undecided != "" || slices.ContainsFunc(found.Gaps, func(g inspect.KindGap) bool { return g.Gap == inspect.GapUnread }) {
 		return errUnread
@@ -71,12 +71,12 @@ func (c *coverageCommand) verdict(found *inspect.Coverage) error {
 	return foundIf(c.exitCode && (len(found.Gaps) > 0 || found.Unanswered != "" || slices.ContainsFunc(found.Installation, exits)))
 }
 
-// exits reports whether a weakness of the installation alone is one for --exit-code. What fails open is one by its objects.
+// exits reports whether a weakness of the installation is a finding for --exit-code. For failing open, its objects are the findings.
 func exits(f inspect.Finding) bool {
 	return !f.Unknown && !f.Partly && f.Weakness != inspect.WeakOutage
 }
 
-// print the gaps as one table each, the worst first.
+// print prints the gaps as one table each, the worst first.
 func (c *coverageCommand) print(found *inspect.Coverage) error {
 	if done, err := c.format.structured(c.Out, found); done {
 		return err
@@ -158,7 +158,7 @@ func unknownKinds(n int) string {
 	return " The objects of " + channel.Plural(n, "further kind") + " could not be read: whether they are protected is unknown."
 }
 
-// examples of so many objects; in wide output with the reason of each.
+// examples returns the examples of so many objects; in wide output with the reason of each.
 func examples(list []inspect.Example, count int, wide bool) string {
 	parts := make([]string, 0, len(list)+1)
 	for _, e := range list {

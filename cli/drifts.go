@@ -57,7 +57,7 @@ type driftFilter struct {
 	everywhere bool
 }
 
-// add the flags to a command that has no others which select objects.
+// add adds the flags to a command that has no others which select objects.
 func (o *driftFilter) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&o.cause, "cause", "", "Only changes of the cause with this key, as pending prints it.")
@@ -102,7 +102,7 @@ func (f driftFinder) selected(cmd *cobra.Command, args []string, o *changeOption
 	return list, true, err
 }
 
-// changes of the namespace, or of all. Those of external resources are left out unless
+// changes returns the changes of the namespace, or of all. Those of external resources are left out unless
 // their cause is named: what reverts or deletes them is a decision of its own (KR-12-22).
 func (f driftFinder) changes(cmd *cobra.Command, o *changeOptions) ([]v1alpha1.Drift, error) {
 	list, s, err := f.open(cmd, nil, &driftFilter{cause: o.cause, selector: o.selector, everywhere: o.everywhere})
@@ -331,7 +331,7 @@ func (f driftFinder) below(cmd *cobra.Command, list []v1alpha1.Drift, o *driftFi
 	return inspect.Below(cmd.Context(), conn, conn.mapper, list, conn.in(o.everywhere), o.selector)
 }
 
-// shellWord is an argument as a shell takes it for one word.
+// shellWord returns an argument as a shell takes it for one word.
 func shellWord(s string) string {
 	if plainWord.MatchString(s) {
 		return s
@@ -341,7 +341,7 @@ func shellWord(s string) string {
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9._:@/=,-]+$`)
 
-// openAbout are the open Drifts about an object or its children.
+// openAbout returns the open Drifts about an object or its children.
 func openAbout(ctx context.Context, i *inspect.Inspector, t target) ([]v1alpha1.Drift, error) {
 	all, err := i.About(ctx, t.Unstructured)
 	if err != nil {

@@ -63,7 +63,7 @@ type EmergencyStep struct {
 	Command string `json:"command"`
 }
 
-// newEmergencyCommand is `kubectl kausality emergency`. It writes nothing.
+// newEmergencyCommand returns `kubectl kausality emergency`. It writes nothing.
 func newEmergencyCommand(s *session) *cobra.Command {
 	c := &emergencyCommand{session: s}
 	cmd := &cobra.Command{
@@ -115,7 +115,7 @@ func each(ctx context.Context, client dynamic.Interface, r schema.GroupVersionRe
 	return nil
 }
 
-// add open Drifts to what is reverted or released.
+// add adds open Drifts to what is reverted or released.
 func (e *Emergency) add(list []v1alpha1.Drift) {
 	for _, d := range list {
 		if d.Spec.Relation == v1alpha1.RelationExternal && d.Spec.Operation == "" {
@@ -153,7 +153,7 @@ func (e *Emergency) composition(o *unstructured.Unstructured) {
 	}
 }
 
-// print the lists first, then the commands, the one with the least effect first.
+// print prints the lists first, then the commands, the one with the least effect first.
 func (e *Emergency) print(out io.Writer, v view) error {
 	for _, part := range []struct {
 		title  string

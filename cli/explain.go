@@ -25,7 +25,7 @@ type explainCommand struct {
 	exitCode bool
 }
 
-// newExplainCommand is `kubectl kausality explain`: the decision of the webhook,
+// newExplainCommand returns `kubectl kausality explain`: the decision of the webhook,
 // made here from what the user may read.
 func newExplainCommand(s *session) *cobra.Command {
 	c := &explainCommand{session: s}
@@ -48,7 +48,7 @@ func newExplainCommand(s *session) *cobra.Command {
 	return cmd
 }
 
-// complete the patch, which may be in a file.
+// complete completes the patch, which may be in a file.
 func (c *explainCommand) complete(cmd *cobra.Command, args []string) (err error) {
 	if c.edit, err = readPatch(c.In, c.patch); err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 // maxShown bounds the lists of an explanation and of a preview.
 const maxShown = 10
 
-// explanation as a tree.
+// explanation returns the explanation as a tree.
 func (v view) explanation(e *inspect.Explanation) *node {
 	title := v.bold(channel.Describe(e.Object))
 	if r := roles[e.Role]; r != "" {
@@ -121,7 +121,7 @@ func (v view) outcome(top *node, o inspect.Outcome, pending []v1alpha1.Drift) {
 	}
 }
 
-// needs of several ApprovalRules, a line each (KR-14-19); one alone is in the reason.
+// needs returns the needs of several ApprovalRules, a line each (KR-14-19); one alone is in the reason.
 func needs(all []allowance.Need) []string {
 	if len(all) < 2 {
 		return nil
@@ -173,7 +173,7 @@ func (v view) parent(n *node, p *inspect.Parent) {
 	}
 }
 
-// approval in one line, with the state of its claim.
+// approval returns the approval in one line, with the state of its claim.
 func (v view) approval(a inspect.Approval) string {
 	out := "approves "
 	if a.Relation == v1alpha1.RelationExternal {

@@ -30,7 +30,7 @@ type freezeCommand struct {
 	overwrite bool
 }
 
-// newFreezeCommand is `kubectl kausality freeze`: it writes the annotation freeze.
+// newFreezeCommand returns `kubectl kausality freeze`: it writes the annotation freeze.
 func newFreezeCommand(s *session) *cobra.Command {
 	c := &freezeCommand{session: s}
 	cmd := &cobra.Command{
@@ -53,7 +53,7 @@ func newFreezeCommand(s *session) *cobra.Command {
 	return cmd
 }
 
-// validate the end of the freeze (KR-14-40).
+// validate validates the end of the freeze (KR-14-40).
 func (c *freezeCommand) validate() error { return c.endOptions.check("freeze", c.view.now()) }
 
 // run freezes what is selected, in the name of the user (KR-02-08).
@@ -101,7 +101,7 @@ func (c *freezeCommand) mayHaveChildren(ctx context.Context, i *inspect.Inspecto
 	return fmt.Errorf("%s is a managed resource without children: a freeze would have no effect%s", t.describe(), hint)
 }
 
-// instancesOf a graph, as a TYPE.
+// instancesOf returns the instances of a graph, as a TYPE.
 func instancesOf(graph *unstructured.Unstructured) string {
 	kind, _, _ := unstructured.NestedString(graph.Object, "spec", "schema", "kind") // kro validates it
 	group, _, _ := unstructured.NestedString(graph.Object, "spec", "schema", "group")
@@ -117,7 +117,7 @@ type unfreezeCommand struct {
 	overwrite bool
 }
 
-// newUnfreezeCommand is `kubectl kausality unfreeze`: it removes that annotation.
+// newUnfreezeCommand returns `kubectl kausality unfreeze`: it removes that annotation.
 func newUnfreezeCommand(s *session) *cobra.Command {
 	c := &unfreezeCommand{session: s}
 	cmd := &cobra.Command{
@@ -159,7 +159,7 @@ func (c *unfreezeCommand) run(ctx context.Context) error {
 	return writer{c.session, &c.writeOptions}.decide(ctx, d)
 }
 
-// frozenBy is a sentence with author, time and message of a freeze, and a space;
+// frozenBy returns a sentence with author, time and message of a freeze, and a space;
 // empty where there is none, or where it is the user's own (KR-12-17).
 func frozenBy(annotations map[string]string, user string, now time.Time) string {
 	f := approval.ParseAt(annotations, now).Freeze

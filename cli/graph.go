@@ -29,7 +29,7 @@ var dot = language{
 	quote: strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " "),
 }
 
-// draw a trace as a chain of nodes.
+// draw draws a trace as a chain of nodes.
 func (l language) draw(w io.Writer, hops []v1alpha1.Hop) {
 	fmt.Fprint(w, l.head)
 	for i, h := range hops {
@@ -91,10 +91,10 @@ func svg(w io.Writer, hops []v1alpha1.Hop) {
 	fmt.Fprintln(w, "</svg>")
 }
 
-// svgBox is the height of a box.
+// svgBox returns the height of a box.
 func svgBox(lines []string) float64 { return svgLine*float64(len(lines)) + 2*svgPadding }
 
-// svgTitle is the accessible name of a picture, escaped for XML.
+// svgTitle returns the accessible name of a picture, escaped for XML.
 func svgTitle(hops []v1alpha1.Hop) string {
 	if len(hops) == 0 {
 		return "unknown cause"
@@ -102,7 +102,7 @@ func svgTitle(hops []v1alpha1.Hop) string {
 	return html.EscapeString("What caused " + hopName(hops[len(hops)-1]))
 }
 
-// graphLines are the text of one box, with times instead of ages: a picture is
+// graphLines returns the text of one box, with times instead of ages: a picture is
 // read later.
 func graphLines(h v1alpha1.Hop) []string {
 	plain := view{}

@@ -45,7 +45,7 @@ type historyCommand struct {
 	every time.Duration
 }
 
-// newHistoryCommand is `kubectl kausality history`.
+// newHistoryCommand returns `kubectl kausality history`.
 func newHistoryCommand(s *session) *cobra.Command {
 	c := &historyCommand{session: s, since: period(defaultSince), every: watchEvery}
 	cmd := &cobra.Command{
@@ -115,7 +115,7 @@ func (c *historyCommand) run(ctx context.Context) error {
 	return out.end()
 }
 
-// complete the format: a table is that without a name, too.
+// complete completes the format: a table is that without a name, too.
 func (c *historyCommand) complete(cmd *cobra.Command, args []string) error {
 	if c.format.value == formatTableName {
 		c.format.value = formatTable
@@ -123,7 +123,7 @@ func (c *historyCommand) complete(cmd *cobra.Command, args []string) error {
 	return c.arguments.complete(cmd, args)
 }
 
-// validate the flags, and those that exclude each other.
+// validate validates the flags, and those that exclude each other.
 func (c *historyCommand) validate() error {
 	switch {
 	case c.limit < 0:
@@ -159,7 +159,7 @@ func (c *historyCommand) about(args []string) error {
 	return err
 }
 
-// kind of a type as kubectl takes it. One that this cluster does not have, as of another cluster, is given as KIND.GROUP.
+// kind returns the kind of a type as kubectl takes it. One that this cluster does not have, as of another cluster, is given as KIND.GROUP.
 func (c *historyCommand) kind(of string) (kind schema.GroupKind, namespaced bool, err error) {
 	mapper, err := c.mapper()
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // rawRecord is a record as it was received.
 type rawRecord = json.RawMessage
 
-// idOf a record; empty where it has none.
+// idOf returns the id of a record; empty where it has none.
 func idOf(raw rawRecord) string {
 	r := struct {
 		ID string `json:"id"`
@@ -52,7 +52,7 @@ func newRecordPrinter(out io.Writer, format string, watch bool) *recordPrinter {
 	return &recordPrinter{out: out, format: format, lines: watch, table: tabwriter.NewWriter(out, 0, 0, 3, ' ', 0), csv: csv.NewWriter(out)}
 }
 
-// print records.
+// print prints records.
 func (p *recordPrinter) print(list []rawRecord) error {
 	for _, raw := range list {
 		if err := p.one(raw); err != nil {
@@ -129,7 +129,7 @@ func (p *recordPrinter) row(cells []string) error {
 	return p.csv.Write(cells)
 }
 
-// flush what was printed.
+// flush flushes what was printed.
 func (p *recordPrinter) flush() error {
 	p.csv.Flush()
 	if err := p.csv.Error(); err != nil {
@@ -164,7 +164,7 @@ func (p *recordPrinter) end() error {
 	return p.flush()
 }
 
-// cellsOf a record, in the order of recordColumns.
+// cellsOf returns the cells of a record, in the order of recordColumns.
 func cellsOf(r *records.Record) []string {
 	initiator, by := "", ""
 	if len(r.Trace) > 0 {
@@ -190,7 +190,7 @@ func cellsOf(r *records.Record) []string {
 	}
 }
 
-// details of a record: what was done, why, and which fields.
+// details returns the details of a record: what was done, why, and which fields.
 func details(r *records.Record) string {
 	var out []string
 	for _, s := range []string{r.Operation, r.Reason, strings.Join(r.Verbs, ","), strings.Join(r.Paths, ",")} {

@@ -35,7 +35,7 @@ func (c *historySource) addFlags(cmd *cobra.Command) {
 	fl.StringVar(&c.caFile, "url-ca-file", "", "PEM certificates to trust for --url.")
 }
 
-// check the flags before anything is read.
+// check checks the flags before anything is read.
 func (c *historySource) check() error {
 	switch {
 	case c.url != "" && !strings.HasPrefix(c.url, "https://"):
@@ -46,7 +46,7 @@ func (c *historySource) check() error {
 	return nil
 }
 
-// connect to the history.
+// connect connects to the history.
 func (c *historySource) connect(s *session) (*client.Client, error) {
 	config, err := s.config()
 	if err != nil {
@@ -99,7 +99,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// explain what to do where the user is unknown.
+// explain explains what to do where the user is unknown.
 func (c *historySource) explain(err error) error {
 	if errors.Is(err, client.ErrUnauthorized) && c.url == "" {
 		return fmt.Errorf("%w; the API server's proxy passes on tokens but no certificates: with a certificate run "+

@@ -51,7 +51,7 @@ func (t target) ref() parent.Ref { return parent.RefOf(t.Unstructured) }
 // describe names the object in a sentence.
 func (t target) describe() string { return identity.Describe(t.ref()) }
 
-// object that the arguments name: TYPE/NAME or TYPE NAME.
+// object returns the object that the arguments name: TYPE/NAME or TYPE NAME.
 func (s *session) object(cmd *cobra.Command, args []string) (target, error) {
 	list, err := s.objects(cmd, args)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *session) object(cmd *cobra.Command, args []string) (target, error) {
 	return list[0], nil
 }
 
-// objects that the arguments name, each once, read live (KR-12-25).
+// objects returns the objects that the arguments name, each once, read live (KR-12-25).
 func (s *session) objects(cmd *cobra.Command, args []string) ([]target, error) {
 	if len(args) == 0 {
 		return nil, usageError{fmt.Errorf("name an object as TYPE/NAME; see %s --help", cmd.CommandPath())}
@@ -80,7 +80,7 @@ func (s *session) objects(cmd *cobra.Command, args []string) ([]target, error) {
 	return s.read(cmd.Context(), args, func(b *resource.Builder) *resource.Builder { return b })
 }
 
-// read the objects that the arguments and the further settings of the builder
+// read reads the objects that the arguments and the further settings of the builder
 // select.
 func (s *session) read(ctx context.Context, args []string, configure func(*resource.Builder) *resource.Builder) ([]target, error) {
 	ns, err := s.namespace()
@@ -115,7 +115,7 @@ func newTarget(client dynamic.Interface, m *meta.RESTMapping, u *unstructured.Un
 	return target{Unstructured: u, client: inspect.ClientOf(client, m, u.GetNamespace()), resource: m.Resource.GroupResource().String()}
 }
 
-// target of a reference. The object is not read: it has a kind, a name and a
+// target returns the target of a reference. The object is not read: it has a kind, a name and a
 // UID, and nothing else.
 func (s *session) target(ref parent.Ref) (target, error) {
 	conn, err := s.connection()
@@ -136,7 +136,7 @@ func (s *session) target(ref parent.Ref) (target, error) {
 	return newTarget(conn, m, u), nil
 }
 
-// approvalHolder is the object whose annotations hold approvals of another one: that of
+// approvalHolder returns the object whose annotations hold approvals of another one: that of
 // its decisions where it is guarded, else itself if it is a managed resource.
 func (s *session) approvalHolder(ctx context.Context, i *inspect.Inspector, t target) (target, error) {
 	o, up, err := decisionHolder(ctx, i, t)
@@ -191,7 +191,7 @@ func (e noParentError) Error() string {
 	return e.object + " has no controlling parent, so there is no controller whose changes could be decided about"
 }
 
-// resourceOf a TYPE of the command line, as in xdatabases or
+// resourceOf returns the resource of a TYPE of the command line, as in xdatabases or
 // xdatabases.example.org.
 func resourceOf(kind string) schema.GroupVersionResource {
 	name, group, _ := strings.Cut(kind, ".")

@@ -26,7 +26,7 @@ const (
 // format is the flag -o of a command.
 type format struct{ value string }
 
-// add the flag to a command, with the formats it allows in addition to the table.
+// add adds the flag to a command, with the formats it allows in addition to the table.
 func (f *format) add(cmd *cobra.Command, allowed ...string) {
 	output := choice.One(&f.value, formatTable, allowed...)
 	cmd.Flags().VarP(output, "output", "o", "Output format: "+output.List()+".")
@@ -85,7 +85,7 @@ type node struct {
 	nodes []*node
 }
 
-// add a node below this one.
+// add adds a node below this one.
 func (n *node) add(text string, lines ...string) *node {
 	c := &node{text: text, lines: lines}
 	n.nodes = append(n.nodes, c)
@@ -95,7 +95,7 @@ func (n *node) add(text string, lines ...string) *node {
 // addf adds a node below this one, formatted.
 func (n *node) addf(layout string, args ...any) *node { return n.add(fmt.Sprintf(layout, args...)) }
 
-// draw a tree.
+// draw draws a tree.
 func (n *node) draw(w io.Writer) { n.drawAt(w, "", "") }
 
 // drawAt draws with first before the text and rest before what is below it.

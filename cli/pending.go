@@ -30,7 +30,7 @@ type pendingCommand struct {
 	rulings func(*v1alpha1.Drift) channel.Ruling
 }
 
-// newPendingCommand is `kubectl kausality pending`. It reads Drifts, and what the
+// newPendingCommand returns `kubectl kausality pending`. It reads Drifts, and what the
 // composition function holds back.
 func newPendingCommand(s *session) *cobra.Command {
 	c := &pendingCommand{session: s}
@@ -68,7 +68,7 @@ const (
 	maxCauses     = 5
 )
 
-// validate the flags.
+// validate validates the flags.
 func (c *pendingCommand) validate() error {
 	switch {
 	case c.limit < 0:
@@ -96,7 +96,7 @@ func (c *pendingCommand) run(ctx context.Context) error {
 	return foundIf(c.exitCode && (len(list) > 0 || len(scope.behind) > 0))
 }
 
-// read what was decided about changes, where it is printed.
+// read reads what was decided about changes, where it is printed.
 func (c *pendingCommand) read(ctx context.Context, list []v1alpha1.Drift) error {
 	if len(list) == 0 || c.summary || c.format.value != formatTable && c.format.value != formatWide {
 		return nil
@@ -115,7 +115,7 @@ func (c *pendingCommand) read(ctx context.Context, list []v1alpha1.Drift) error 
 	return nil
 }
 
-// ruling of a change.
+// ruling returns the ruling of a change.
 func (c *pendingCommand) ruling(d *v1alpha1.Drift) channel.Ruling {
 	if c.rulings == nil {
 		return channel.Ruling{}
@@ -123,7 +123,7 @@ func (c *pendingCommand) ruling(d *v1alpha1.Drift) channel.Ruling {
 	return c.rulings(d)
 }
 
-// print Drifts.
+// print prints Drifts.
 func (c *pendingCommand) print(list []v1alpha1.Drift, s scope) error {
 	all := &v1alpha1.DriftList{
 		Items:    append([]v1alpha1.Drift{}, list...), // an empty list where there is none, as kubectl get prints it
@@ -211,7 +211,7 @@ func (c *pendingCommand) printNames(list []v1alpha1.Drift) error {
 	return err
 }
 
-// suggestRollout is of how many objects a Rollout is suggested for more.
+// suggestRollout is the number of objects above which a Rollout is suggested.
 const suggestRollout = 5
 
 // printGroup as a table below its cause, with the command that approves all of it.
@@ -279,7 +279,7 @@ func (c *pendingCommand) printBehind(s scope) {
 	}
 }
 
-// printTable of changes; spaces is whether they are of several namespaces.
+// printTable of changes; spaces is true if they belong to several namespaces.
 func (c *pendingCommand) printTable(list []channel.Entry, spaces bool) error {
 	w, wide := printers.GetNewTabWriter(c.Out), c.format.value == formatWide
 	header := []string{"  ID", "AGE", "PARENT", "CHANGE"}

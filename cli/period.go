@@ -15,13 +15,13 @@ import (
 // before it, as in 1d or 1d12h. A day is 24 hours (KR-12-18).
 type period time.Duration
 
-// String is the duration without days.
+// String returns the duration without days.
 func (p *period) String() string { return time.Duration(*p).String() }
 
-// Type of the flag, as pflag calls a duration.
+// Type returns the type of the flag, as pflag calls a duration.
 func (p *period) Type() string { return "duration" }
 
-// Set the period; an error where the value is no period, or too long for one.
+// Set sets the period; an error where the value is no period, or too long for one.
 func (p *period) Set(value string) error {
 	d, err := v1alpha1.ParsePeriod(value)
 	if err != nil {
@@ -39,13 +39,13 @@ type endOptions struct {
 	expires *metav1.Time
 }
 
-// add the flags; forHelp is the help text of --for.
+// add adds the flags; forHelp is the help text of --for.
 func (o *endOptions) add(fl *pflag.FlagSet, forHelp string) {
 	fl.Var((*period)(&o.period), "for", forHelp)
 	fl.StringVar(&o.until, "until", "", "Until when, as in 2026-01-05T09:30:00Z.")
 }
 
-// check the flags, and compute the end of what begins now.
+// check checks the flags, and computes the end of what begins now.
 func (o *endOptions) check(what string, now time.Time) error {
 	at := now.Add(o.period)
 	switch {

@@ -18,7 +18,7 @@ func newPolicyCommand(s *session) *cobra.Command {
 	return cmd
 }
 
-// newPolicyTestCommand is `kubectl kausality policy test`, which is the same as `kausality policy test` (KR-14-18).
+// newPolicyTestCommand returns `kubectl kausality policy test`, which is the same as `kausality policy test` (KR-14-18).
 func newPolicyTestCommand(s *session) *cobra.Command {
 	var files replay.Files
 	var at string

@@ -35,7 +35,7 @@ type previewCommand struct {
 	renderArgs         []string
 }
 
-// newPreviewCommand is `kubectl kausality preview`: package preview renders, and
+// newPreviewCommand returns `kubectl kausality preview`: package preview renders, and
 // package inspect decides about the differences.
 func newPreviewCommand(s *session) *cobra.Command {
 	c := &previewCommand{session: s}
@@ -65,7 +65,7 @@ func newPreviewCommand(s *session) *cobra.Command {
 	return cmd
 }
 
-// validate the arguments.
+// validate validates the arguments.
 func (c *previewCommand) validate() error {
 	if len(c.args) == 0 {
 		return usageError{fmt.Errorf("name the file of a Composition; see %s --help", c.cmd.CommandPath())}
@@ -99,7 +99,7 @@ func (c *previewCommand) run(ctx context.Context) error {
 	return c.print(p.Preview())
 }
 
-// previewer of a Composition in a file; - is standard input.
+// previewer returns the previewer of a Composition in a file; - is standard input.
 func (c *previewCommand) previewer(ctx context.Context, file string) (*preview.Previewer, error) {
 	read := os.ReadFile
 	if file == "-" {
@@ -201,7 +201,7 @@ func (c *previewCommand) addAll(ctx context.Context, p *preview.Previewer, r dyn
 // takes minutes, after which the API server may have forgotten the list.
 const compositePage = 100
 
-// composites is the client of the kind that the Composition is for.
+// composites returns the client of the kind that the Composition is for.
 func (c *previewCommand) composites(p *preview.Previewer) (dynamic.ResourceInterface, error) {
 	conn, err := c.connection()
 	if err != nil {
@@ -215,7 +215,7 @@ func (c *previewCommand) composites(p *preview.Previewer) (dynamic.ResourceInter
 	return inspect.ClientOf(conn, m, conn.in(c.all)), nil
 }
 
-// print the preview. A composite that cannot be rendered is an error after that.
+// print prints the preview. A composite that cannot be rendered is an error after that.
 func (c *previewCommand) print(found *preview.Preview) error {
 	done, err := c.format.structured(c.Out, found)
 	if err != nil {
@@ -230,7 +230,7 @@ func (c *previewCommand) print(found *preview.Preview) error {
 	return foundIf(c.exitCode && len(found.Groups) > 0)
 }
 
-// preview as a tree.
+// preview returns the preview as a tree.
 func (v view) preview(found *preview.Preview, wide bool) *node {
 	top := &node{text: fmt.Sprintf("%s, %d unchanged", channel.Plural(found.Composites, "composite"), found.Unchanged)}
 	for _, g := range found.Groups {

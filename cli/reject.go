@@ -25,7 +25,7 @@ type rejectCommand struct {
 	intent, withdraw bool
 }
 
-// newRejectCommand is `kubectl kausality reject`: it writes entries of the
+// newRejectCommand returns `kubectl kausality reject`: it writes entries of the
 // annotation rejections on parents.
 func newRejectCommand(s *session) *cobra.Command {
 	c := &rejectCommand{session: s}
@@ -57,7 +57,7 @@ func newRejectCommand(s *session) *cobra.Command {
 	return cmd
 }
 
-// validate the selection, and the flags that exclude each other.
+// validate validates the selection, and the flags that exclude each other.
 func (c *rejectCommand) validate() error {
 	if err := c.checkSelection(); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (c *rejectCommand) run(ctx context.Context) error {
 	return writer{c.session, &c.writeOptions}.decide(ctx, d)
 }
 
-// rejections of objects that are named, or that pending changes are about.
+// rejections returns the rejections of objects that are named, or that pending changes are about.
 func (c *rejectCommand) rejections(ctx context.Context, i *inspect.Inspector) ([]annotationWrite, error) {
 	if c.cause != "" || len(c.args) == 0 && c.given() || onlyIDs(c.args) && !c.filtered() {
 		list, _, err := driftFinder{c.session}.selected(c.cmd, c.args, &c.changeOptions)
@@ -141,7 +141,7 @@ func (c *rejectCommand) below(ctx context.Context, i *inspect.Inspector, t targe
 	return c.drifts(ctx, list, i)
 }
 
-// rejectionHolder is the object whose annotations hold rejections about another one: its
+// rejectionHolder returns the object whose annotations hold rejections about another one: its
 // parent, guarded or not, since a rejection only forbids.
 func (c *rejectCommand) rejectionHolder(ctx context.Context, i *inspect.Inspector, t target) (target, error) {
 	_, up, err := decisionHolder(ctx, i, t)

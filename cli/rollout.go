@@ -30,7 +30,7 @@ type rolloutCommand struct {
 	in       string
 }
 
-// newRolloutCommand is `kubectl kausality rollout`.
+// newRolloutCommand returns `kubectl kausality rollout`.
 func newRolloutCommand(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "rollout", Short: "Let the pending changes of one cause pass in waves.",
@@ -42,7 +42,7 @@ func newRolloutCommand(s *session) *cobra.Command {
 	return cmd
 }
 
-// add the flag that all have.
+// add adds the flag that all have.
 func (c *rolloutCommand) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&c.cluster, "cluster", false, "It is a ClusterRollout, of all namespaces.")
 }
@@ -64,7 +64,7 @@ func oneName(cmd *cobra.Command, args []string) error {
 	return usageError{fmt.Errorf("give one name, as in: %s pg16", cmd.CommandPath())}
 }
 
-// kind of the Rollout.
+// kind returns the kind of the Rollout.
 func (c *rolloutCommand) kind() string {
 	if c.cluster {
 		return v1alpha1.KindClusterRollout
@@ -72,7 +72,7 @@ func (c *rolloutCommand) kind() string {
 	return v1alpha1.KindRollout
 }
 
-// connect to where the Rollout is stored.
+// connect connects to where the Rollout is stored.
 func (c *rolloutCommand) connect() error {
 	conn, err := c.connection()
 	if err != nil {
@@ -86,7 +86,7 @@ func (c *rolloutCommand) connect() error {
 	return nil
 }
 
-// name of the Rollout.
+// name returns the name of the Rollout.
 func (c *rolloutCommand) name() string { return c.args[0] }
 
 // named returns the arguments that name the Rollout in a command line, with a space before them.
@@ -100,7 +100,7 @@ func (c *rolloutCommand) named() string {
 	return " " + c.name()
 }
 
-// get the Rollout: both kinds have the same content.
+// get gets the Rollout: both kinds have the same content.
 func (c *rolloutCommand) get(ctx context.Context) (*v1alpha1.Rollout, error) {
 	u, err := c.rollouts.Get(ctx, c.name(), metav1.GetOptions{})
 	if err != nil {
@@ -113,7 +113,7 @@ func (c *rolloutCommand) get(ctx context.Context) (*v1alpha1.Rollout, error) {
 	return out, nil
 }
 
-// patch the Rollout; verb describes it in the error.
+// patch patches the Rollout; verb describes it in the error.
 func (c *rolloutCommand) patch(ctx context.Context, verb, body string) (*unstructured.Unstructured, error) {
 	out, err := c.rollouts.Patch(ctx, c.name(), types.MergePatchType, []byte(body), asPlugin)
 	if err != nil {
@@ -122,7 +122,7 @@ func (c *rolloutCommand) patch(ctx context.Context, verb, body string) (*unstruc
 	return out, nil
 }
 
-// vote for the plan of a Rollout that was shown: of another plan by now, it is none.
+// vote votes for the plan of a Rollout that was shown: a vote for an earlier plan does not count.
 func (c *rolloutCommand) vote(ctx context.Context, o *v1alpha1.Rollout, value string) (*unstructured.Unstructured, error) {
 	return c.patch(ctx, "approve", fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, o.UID, annotate.ApproveKey(o.Status.Plan.ID), value))
 }
@@ -166,7 +166,7 @@ func newRolloutApproveCommand(s *session) *cobra.Command {
 	return cmd
 }
 
-// validate the flags, which exclude each other.
+// validate validates the flags, which exclude each other.
 func (c *rolloutApproveCommand) validate() error {
 	if c.withdraw && c.breakGlass != "" {
 		return usageError{errors.New("--withdraw and --break-glass exclude each other; give one")}

@@ -60,7 +60,7 @@ func newRolloutStartCommand(s *session) *cobra.Command {
 	return cmd
 }
 
-// spec of the flags, without its cause.
+// spec returns the spec of the flags, without its cause.
 func (c *rolloutStartCommand) spec() (*v1alpha1.RolloutSpec, error) {
 	s := &v1alpha1.RolloutSpec{Advance: v1alpha1.RolloutAdvance{After: &metav1.Duration{Duration: c.after}, MaxUnhealthy: c.maxUnhealthy, Manual: c.manual}}
 	for _, text := range strings.Split(c.waves, ",") {
@@ -85,7 +85,7 @@ func (c *rolloutStartCommand) spec() (*v1alpha1.RolloutSpec, error) {
 	return s, nil
 }
 
-// causeOf the pending changes with a key. args are the arguments that select them, with a space before each.
+// causeOf returns the cause of the pending changes with a key. args are the arguments that select them, with a space before each.
 func causeOf(d *v1alpha1.Drift, args string) (v1alpha1.RolloutCause, error) {
 	if channel.IsExternalDrift(d) {
 		return v1alpha1.RolloutCause{External: true}, nil
@@ -114,7 +114,7 @@ func causeOf(d *v1alpha1.Drift, args string) (v1alpha1.RolloutCause, error) {
 	return out, nil
 }
 
-// validate the cause, and the waves and the selector of the Rollout.
+// validate validates the cause, and the waves and the selector of the Rollout.
 func (c *rolloutStartCommand) validate() (err error) {
 	if c.cause == "" {
 		return usageError{errors.New("--cause is required; kubectl kausality pending --summary lists the keys")}

@@ -50,7 +50,7 @@ func (c *rolloutCommand) printWaves(out io.Writer, o *v1alpha1.Rollout) {
 	_ = w.Flush() // an error of the output shows with the next line
 }
 
-// bar of a wave: healthy, let through, unhealthy, waiting.
+// bar returns the bar of a wave: healthy, let through, unhealthy, waiting.
 func bar(w v1alpha1.RolloutWaveStatus) string {
 	if w.Total == 0 {
 		return ""
@@ -69,7 +69,7 @@ func bar(w v1alpha1.RolloutWaveStatus) string {
 	return out.String()
 }
 
-// print a Rollout as it is.
+// print prints a Rollout as it is.
 func (c *rolloutCommand) print(out io.Writer, o *v1alpha1.Rollout) {
 	fmt.Fprintf(out, "%s %s: %s%s\n", c.kind(), o.Name, o.Status.Phase, channel.Part(", ", o.Status.Message, ""))
 	if len(o.Status.Waves) > 0 {
@@ -97,7 +97,7 @@ func ended(o *v1alpha1.Rollout) bool {
 	return slices.Contains([]v1alpha1.RolloutPhase{v1alpha1.RolloutCompleted, v1alpha1.RolloutStopped, v1alpha1.RolloutInvalid}, o.Status.Phase)
 }
 
-// follow the Rollout: print it to a stream, once, or until it has ended. On a terminal the lines are drawn over.
+// follow follows the Rollout: print it to a stream, once, or until it has ended. On a terminal the lines are drawn over.
 func (c *rolloutCommand) follow(ctx context.Context, to io.Writer, live bool) error {
 	last := ""
 	f, ok := to.(*os.File)

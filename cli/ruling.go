@@ -31,7 +31,7 @@ func (v view) drift(n *node, d *v1alpha1.Drift, s channel.Ruling) {
 	}
 }
 
-// behind is a change that no approval lets pass, in one line.
+// behind returns a change that no approval lets pass, in one line.
 func behind(b *inspect.Behind) string {
 	return strings.ToLower(b.Reason) + ": " + channel.Summary(&v1alpha1.Drift{Spec: b.DriftSpec})
 }

@@ -20,7 +20,7 @@ type selectOptions struct {
 	limit int
 }
 
-// add the flags; all is the help text of --all.
+// add adds the flags; all is the help text of --all.
 func (o *selectOptions) add(cmd *cobra.Command, all string) {
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "With a TYPE alone: the objects of it in the namespace that have these labels, as in team=shop.")
 	cmd.Flags().BoolVar(&o.all, "all", false, all)
@@ -37,7 +37,7 @@ type changeOptions struct {
 	alsoResolved bool
 }
 
-// add the flags; all is the help text of --all.
+// add adds the flags; all is the help text of --all.
 func (o *changeOptions) add(cmd *cobra.Command, all string) {
 	o.selectOptions.add(cmd, all)
 	cmd.Flags().Lookup("selector").Usage = "Pending changes below parents with these labels, as in team=shop; with a TYPE: those of its objects with these labels."
@@ -49,7 +49,7 @@ func (o *changeOptions) filtered() bool {
 	return o.given() || o.cause != "" || o.everywhere || o.limit != 0
 }
 
-// decision about objects that are named by arguments, or selected by the flags.
+// decision returns the decision about objects that are named by arguments, or selected by the flags.
 func (o *changeOptions) decision(question string) decision {
 	d := o.selectOptions.decision(question)
 	if o.filtered() {
@@ -121,7 +121,7 @@ func (s *session) selected(cmd *cobra.Command, args []string, o *selectOptions) 
 	return list, err
 }
 
-// decision about objects that are named by arguments, or selected by the flags.
+// decision returns the decision about objects that are named by arguments, or selected by the flags.
 func (o *selectOptions) decision(question string) decision {
 	d := decision{selection: byName, question: question, noun: "object", limit: o.limit}
 	if o.given() {

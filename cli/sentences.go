@@ -8,10 +8,10 @@ import (
 // sentences is a flag that may be given several times: all of its values are kept, in their order.
 type sentences string
 
-// String is the text.
+// String returns the text.
 func (s *sentences) String() string { return string(*s) }
 
-// Type of the flag, as pflag calls a text.
+// Type returns the type of the flag, as pflag calls a text.
 func (s *sentences) Type() string { return "string" }
 
 // Set adds a value.
@@ -26,13 +26,13 @@ func (s *sentences) Set(value string) error {
 // required is a flag with a text that must not be empty.
 type required string
 
-// String is the text.
+// String returns the text.
 func (r *required) String() string { return string(*r) }
 
-// Type of the flag, as pflag calls a text.
+// Type returns the type of the flag, as pflag calls a text.
 func (r *required) Type() string { return "string" }
 
-// Set the text.
+// Set sets the text.
 func (r *required) Set(value string) error {
 	if strings.TrimSpace(value) == "" {
 		return errors.New("it must have a reason")

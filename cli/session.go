@@ -29,7 +29,7 @@ type session struct {
 	defaultMode v1alpha1.Mode
 }
 
-// config of the connection. The client does not limit its own rate: the API
+// config returns the config of the connection. The client does not limit its own rate: the API
 // server's priority and fairness rules do.
 func (s *session) config() (*rest.Config, error) {
 	config, err := s.kube.ToRESTConfig()
@@ -75,7 +75,7 @@ func (c connection) in(all bool) string {
 	return c.namespace
 }
 
-// namespace of the command line, else of the kubeconfig's context.
+// namespace returns the namespace of the command line, else of the kubeconfig's context.
 func (s *session) namespace() (string, error) {
 	ns, _, err := s.kube.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *session) namespace() (string, error) {
 	return ns, nil
 }
 
-// contextName is that of flags, else of the kubeconfig.
+// contextName returns that of flags, else of the kubeconfig.
 func contextName(kube *genericclioptions.ConfigFlags) (string, error) {
 	if kube.Context != nil && *kube.Context != "" {
 		return *kube.Context, nil
@@ -96,7 +96,7 @@ func contextName(kube *genericclioptions.ConfigFlags) (string, error) {
 	return raw.CurrentContext, nil
 }
 
-// mapper from kinds to resources, by discovery.
+// mapper returns the mapper from kinds to resources, by discovery.
 func (s *session) mapper() (meta.RESTMapper, error) {
 	m, err := s.kube.ToRESTMapper()
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *session) mapper() (meta.RESTMapper, error) {
 	return m, nil
 }
 
-// inspector of the cluster as it is now.
+// inspector returns the inspector of the cluster as it is now.
 func (s *session) inspector(ctx context.Context) (*inspect.Inspector, error) {
 	config, err := s.config()
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *session) inspector(ctx context.Context) (*inspect.Inspector, error) {
 	return inspect.New(ctx, config, inspect.Options{Mapper: mapper, DefaultMode: s.defaultMode, Now: s.view.now})
 }
 
-// user of the command. Unlike an inspector it needs no right of the user.
+// user returns the user of the command. Unlike an inspector it needs no right of the user.
 func (s *session) user(ctx context.Context) (subject.User, error) {
 	config, err := s.config()
 	if err != nil {

@@ -25,7 +25,7 @@ type snoozeCommand struct {
 	off     bool
 }
 
-// newSnoozeCommand is `kubectl kausality snooze`: it writes the annotation snooze.
+// newSnoozeCommand returns `kubectl kausality snooze`: it writes the annotation snooze.
 func newSnoozeCommand(s *session) *cobra.Command {
 	c := &snoozeCommand{session: s}
 	cmd := &cobra.Command{
@@ -49,7 +49,7 @@ func newSnoozeCommand(s *session) *cobra.Command {
 	return cmd
 }
 
-// validate the end of the snooze: one is required, unless it is over now.
+// validate validates the end of the snooze: one is required, unless it is over now.
 func (c *snoozeCommand) validate() error {
 	if c.off == (c.period != 0 || c.until != "") {
 		return usageError{errors.New("give one of --for, --until and --off")}
@@ -86,7 +86,7 @@ func (c *snoozeCommand) run(ctx context.Context) error {
 	return writer{c.session, &c.writeOptions}.decide(ctx, d)
 }
 
-// targets are the objects that are named or selected, or the parents of the changes of a
+// targets returns the objects that are named or selected, or the parents of the changes of a
 // cause.
 func (c *snoozeCommand) targets(ctx context.Context) ([]target, error) {
 	if c.cause == "" {

@@ -16,7 +16,7 @@ type options interface {
 	run(ctx context.Context) error
 }
 
-// runs is what a command does, in the three stages of kubectl's own commands.
+// runs returns the function of a command, which has the three stages of kubectl's own commands.
 func runs(o options) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := o.complete(cmd, args); err != nil {

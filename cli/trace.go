@@ -29,7 +29,7 @@ type traceCommand struct {
 	since period
 }
 
-// newTraceCommand is `kubectl kausality trace`. It reads the annotation trace.
+// newTraceCommand returns `kubectl kausality trace`. It reads the annotation trace.
 func newTraceCommand(s *session) *cobra.Command {
 	c := &traceCommand{session: s, since: period(defaultSince)}
 	cmd := &cobra.Command{
@@ -78,7 +78,7 @@ func (c *traceCommand) run(ctx context.Context) error {
 	return c.print(chain)
 }
 
-// print the chain in the format of the flag.
+// print prints the chain in the format of the flag.
 func (c *traceCommand) print(chain *inspect.Chain) error {
 	if done, err := c.format.structured(c.Out, chain); done {
 		return err
@@ -106,7 +106,7 @@ func (c *traceCommand) print(chain *inspect.Chain) error {
 	return nil
 }
 
-// chain as a tree with each hop below the one that caused it.
+// chain returns the chain as a tree with each hop below the one that caused it.
 func (v view) chain(chain *inspect.Chain, wide bool) *node {
 	top := &node{}
 	at := top

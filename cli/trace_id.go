@@ -131,7 +131,8 @@ func (c *traceCommand) inHistory(ctx context.Context, t *inspect.Traced) (n int,
 	return n, false, nil
 }
 
-// intentOf a record as a hop, if that has an id as the origin of traces; nil otherwise. A name that was generated may be missing in the hop.
+// intentOf returns the intent of a record as a hop, if that has an id as the origin of traces; nil otherwise. A name that was generated may be missing in
+// the hop.
 func intentOf(r *records.Record, id string) *v1alpha1.Hop {
 	if r.Type != records.TypeIntent {
 		return nil
@@ -199,7 +200,7 @@ func traced(v view, t *inspect.Traced, wide bool) *node {
 	return top
 }
 
-// sameHop reports whether two hops are of one intent.
+// sameHop reports whether two hops belong to the same intent.
 func sameHop(a, b v1alpha1.Hop) bool {
 	return a.Kind == b.Kind && a.APIVersion == b.APIVersion && a.Namespace == b.Namespace && a.Name == b.Name && a.Generation == b.Generation &&
 		a.User == b.User && a.Timestamp.Equal(&b.Timestamp)

@@ -28,7 +28,7 @@ type tuiCommand struct {
 	tty func() (width, height int, err error)
 }
 
-// newTUICommand is `kubectl kausality tui`.
+// newTUICommand returns `kubectl kausality tui`.
 func newTUICommand(s *session) *cobra.Command {
 	c := &tuiCommand{session: s}
 	cmd := &cobra.Command{
@@ -52,7 +52,7 @@ func newTUICommand(s *session) *cobra.Command {
 	return cmd
 }
 
-// complete the form by the terminal.
+// complete completes the form by the terminal.
 func (c *tuiCommand) complete(cmd *cobra.Command, args []string) (err error) {
 	c.plain = c.plain || os.Getenv("TERM") == "dumb"
 	if c.width, c.height, err = c.size(); err != nil {
@@ -61,7 +61,7 @@ func (c *tuiCommand) complete(cmd *cobra.Command, args []string) (err error) {
 	return c.arguments.complete(cmd, args)
 }
 
-// validate the size of the terminal.
+// validate validates the size of the terminal.
 func (c *tuiCommand) validate() error {
 	if err := terminal.Small(c.width, c.height); err != nil && !c.plain {
 		return usageError{err}
@@ -69,7 +69,7 @@ func (c *tuiCommand) validate() error {
 	return nil
 }
 
-// run until the user quits (KR-17-24).
+// run runs until the user quits (KR-17-24).
 func (c *tuiCommand) run(ctx context.Context) error {
 	o, err := c.options(ctx)
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *tuiCommand) run(ctx context.Context) error {
 	return err
 }
 
-// size of the terminal in columns and rows; the error is that there is none.
+// size of the terminal in columns and rows; an error if there is no terminal.
 func (c *tuiCommand) size() (width, height int, err error) {
 	if c.tty != nil {
 		return c.tty()
@@ -110,7 +110,7 @@ func (c *tuiCommand) size() (width, height int, err error) {
 	return term.GetSize(int(out.Fd()))
 }
 
-// options of the terminal, for the user of the kubeconfig.
+// options returns the options of the terminal, for the user of the kubeconfig.
 func (c *tuiCommand) options(ctx context.Context) (o terminal.Options, err error) {
 	o.In, o.Out, o.Environ, o.Mouse = c.In, c.Out, os.Environ(), c.mouse
 	if o.Options, o.Cluster, err = c.looks(ctx); err == nil {

@@ -31,7 +31,7 @@ type uiCommand struct {
 	open func(ctx context.Context, url string) error
 }
 
-// newUICommand is `kubectl kausality ui`.
+// newUICommand returns `kubectl kausality ui`.
 func newUICommand(s *session) *cobra.Command {
 	c := &uiCommand{session: s}
 	cmd := &cobra.Command{
@@ -51,7 +51,7 @@ func newUICommand(s *session) *cobra.Command {
 	return cmd
 }
 
-// validate the port.
+// validate validates the port.
 func (c *uiCommand) validate() error {
 	if c.port < 0 || c.port > 65535 {
 		return usageError{errors.New("--port must be from 0 to 65535")}
@@ -87,7 +87,7 @@ func (c *uiCommand) run(ctx context.Context) error {
 	return serveUntil(ctx, listener, p)
 }
 
-// page for the user of the kubeconfig at an address.
+// page returns the page for the user of the kubeconfig at an address.
 func (c *uiCommand) page(ctx context.Context, at net.Addr) (*page.Page, error) {
 	options, cluster, err := c.looks(ctx)
 	if err != nil {

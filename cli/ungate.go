@@ -26,7 +26,7 @@ type ungateCommand struct {
 	timeout      time.Duration
 }
 
-// newUngateCommand is `kubectl kausality ungate`, which package gate/release
+// newUngateCommand returns `kubectl kausality ungate`, which package gate/release
 // carries out; `kausality ungate` does the same in a Pod.
 func newUngateCommand(s *session) *cobra.Command {
 	c := &ungateCommand{session: s}
@@ -53,7 +53,7 @@ func newUngateCommand(s *session) *cobra.Command {
 	return cmd
 }
 
-// validate the flags, and those that need each other.
+// validate validates the flags, and those that need each other.
 func (c *ungateCommand) validate() error {
 	if c.all == (len(c.args) > 0) {
 		return usageError{fmt.Errorf("name managed resources as TYPE/NAME, or give --all; see %s --help", c.cmd.CommandPath())}
@@ -104,7 +104,7 @@ func (c *ungateCommand) run(ctx context.Context) error {
 	return errors.Join(c.report(done, err != nil), err)
 }
 
-// restore once, or permanently with --for-removal.
+// restore restores once, or permanently with --for-removal.
 func (c *ungateCommand) restore(ctx context.Context, u release.Options) (release.Result, error) {
 	if !c.removal {
 		return release.Ungate(ctx, u)
@@ -114,7 +114,7 @@ func (c *ungateCommand) restore(ctx context.Context, u release.Options) (release
 	return release.Remove(ctx, u)
 }
 
-// gateName is how release.Options names managed resources:
+// gateName returns how release.Options names managed resources:
 // RESOURCE.GROUP/[NAMESPACE/]NAME.
 func gateName(t target) string {
 	return t.resource + "/" + channel.Part("", t.GetNamespace(), "/") + t.GetName()

@@ -49,7 +49,7 @@ func (s *session) didYouMean(ctx context.Context, args []string, err error) erro
 	return err
 }
 
-// composedOf are the names of the objects that were composed for a composite of a name, by their owner or label, else of those whose names begin
+// composedOf returns the names of the objects that were composed for a composite of a name, by their owner or label, else of those whose names begin
 // with it.
 func composedOf(name string, objects []unstructured.Unstructured) (out []string) {
 	var begin []string
@@ -70,12 +70,12 @@ func composedOf(name string, objects []unstructured.Unstructured) (out []string)
 	return out
 }
 
-// namesOf objects.
+// namesOf returns the names of objects.
 func namesOf(objects []unstructured.Unstructured) []string {
 	return lists.Map(objects, func(o unstructured.Unstructured) string { return o.GetName() })
 }
 
-// alternatives as the end of a question: TYPE/NAME, at most maxKnown.
+// alternatives returns the alternatives as the end of a question: TYPE/NAME, at most maxKnown.
 func alternatives(kind string, names []string) string {
 	text := strings.Join(lists.Map(names[:min(len(names), maxKnown)], func(n string) string { return strconv.Quote(kind + "/" + n) }), " or ")
 	if more := len(names) - maxKnown; more > 0 {
@@ -105,7 +105,7 @@ func typesAndNames(args []string) (out []typeAndName) {
 	return out
 }
 
-// typeNames are all ways to write the types that the API server serves; with groups where
+// typeNames returns all ways to write the types that the API server serves; with groups where
 // the one that is searched has a dot.
 func (s *session) typeNames(like string) (out []string) {
 	for r, suffix := range served(s.kube) {

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newVersionCommand is `kubectl kausality version`. It needs no cluster.
+// newVersionCommand returns `kubectl kausality version`. It needs no cluster.
 func newVersionCommand(s *session) *cobra.Command {
 	f := format{}
 	cmd := &cobra.Command{

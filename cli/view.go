@@ -26,7 +26,7 @@ type view struct {
 	now func() time.Time
 }
 
-// hop in one line: object, generation, user, time. carrier is the namespace of
+// hop returns the hop in one line: object, generation, user, time. carrier is the namespace of
 // the object that has the trace.
 func (v view) hop(h v1alpha1.Hop, carrier string, wide bool) string {
 	out := v.bold(hopName(h))
@@ -39,7 +39,7 @@ func (v view) hop(h v1alpha1.Hop, carrier string, wide bool) string {
 	return out + ", by " + v.who(h) + v.when(h.Timestamp, wide)
 }
 
-// hopLines are what else is known of a hop.
+// hopLines returns what else is known of a hop.
 func (v view) hopLines(h v1alpha1.Hop) []string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(h.Labels)) {
@@ -62,7 +62,7 @@ var passedAs = map[v1alpha1.Passed]string{
 	v1alpha1.PassedUpgrade: "by an UpgradeAllowance", v1alpha1.PassedBreakGlass: "by break glass",
 }
 
-// unrequested is why a hop is one, and a line for each cause; nil for a hop without
+// unrequested returns why a hop is unrequested, and a line for each cause; nil for any other hop
 // (KR-07-09, KR-07-10).
 func (v view) unrequested(h v1alpha1.Hop) []string {
 	var out []string
@@ -95,7 +95,7 @@ func (v view) when(t metav1.Time, wide bool) string {
 	return ", " + v.age(t) + " ago"
 }
 
-// age of a time, as kubectl prints it; "?" for no time.
+// age returns the age of a time, as kubectl prints it; "?" for no time.
 func (v view) age(t metav1.Time) string {
 	if t.IsZero() {
 		return "?"
@@ -103,7 +103,7 @@ func (v view) age(t metav1.Time) string {
 	return duration.HumanDuration(v.now().Sub(t.Time))
 }
 
-// verdict with its reason.
+// verdict returns the verdict with its reason.
 func (v view) verdict(allowed bool, reason outcome.Reason) string {
 	verdict := v.green("allowed")
 	switch {
@@ -147,7 +147,7 @@ func matched(kind, name, resource string) string {
 	return kind + " " + name
 }
 
-// listOf values in a sentence.
+// listOf returns the list of values in a sentence.
 func listOf(values []string) string {
 	if len(values) == 0 {
 		return "nothing"

@@ -14,7 +14,7 @@ import (
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
-// newWithdrawCommand is `kubectl kausality withdraw`: it is approve --withdraw.
+// newWithdrawCommand returns `kubectl kausality withdraw`: it is approve --withdraw.
 func newWithdrawCommand(s *session) *cobra.Command {
 	c := &approveCommand{session: s, mode: v1alpha1.ApprovalOnce}
 	c.voteOptions.withdraw = true
@@ -34,8 +34,8 @@ func newWithdrawCommand(s *session) *cobra.Command {
 	return cmd
 }
 
-// differences that are to be decided about. An approval can be withdrawn from an object that is named while nothing waits there: it would let the
-// change pass that it is for when that occurs (KR-12-35).
+// differences returns the differences that are to be decided about. An approval can be withdrawn from an object that is named while nothing waits there: it
+// would let the change pass that it is for when that occurs (KR-12-35).
 func (c *approveCommand) differences(ctx context.Context) (list []v1alpha1.Drift, group bool, err error) {
 	f := driftFinder{c.session}
 	c.alsoResolved = c.withdraw

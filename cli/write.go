@@ -56,12 +56,12 @@ type annotationWrite struct {
 	err error
 }
 
-// writer of the annotation, bound to the object that the user saw by its UID.
+// writer returns the writer of the annotation, bound to the object that the user saw by its UID.
 func (w *annotationWrite) writer(dry annotate.DryRun) annotate.Writer {
 	return annotate.Writer{Client: w.on.client, Name: w.on.GetName(), UID: w.on.GetUID(), DryRun: dry}
 }
 
-// title of the object where what would be written is shown.
+// title returns the title of the object where what would be written is shown.
 func (w *annotationWrite) title() string {
 	if w.head != "" {
 		return w.head
@@ -122,7 +122,7 @@ type writer struct {
 	*writeOptions
 }
 
-// decide follows one rule for all commands that write annotations: one object
+// decide decides follows one rule for all commands that write annotations: one object
 // that was named is written at once; for several, the difference is shown and
 // confirmed once. What was shown is written, or nothing is. What cannot be
 // written is left out, and is an error in the end.
@@ -191,7 +191,7 @@ func plan(ctx context.Context, d decision) (steps []step, rest int, left error) 
 	return steps, rest, left
 }
 
-// show what is planned, and return how many objects are changed.
+// show shows what is planned, and returns how many objects are changed.
 func (w writer) show(out io.Writer, steps []step, brief bool) (changed int) {
 	same, titled := 0, false
 	for _, s := range steps {
@@ -219,7 +219,7 @@ func (w writer) show(out io.Writer, steps []step, brief bool) (changed int) {
 	return changed
 }
 
-// show the differences of one annotation and what happens next.
+// show shows the differences of one annotation and what happens next.
 func (s *step) show(out io.Writer) {
 	for _, d := range s.change.Differences() {
 		fmt.Fprintf(out, "      %s: %s\n", s.key, d)
@@ -266,7 +266,7 @@ type written struct {
 	slashed string
 }
 
-// write one annotation. Where it is written and reading the warnings fails, both
+// write writes one annotation. Where it is written and reading the warnings fails, both
 // are returned.
 func (w writer) write(ctx context.Context, one annotationWrite) (written, error) {
 	if one.err != nil {
@@ -349,7 +349,7 @@ func (w writer) line(r written) {
 	}
 }
 
-// confirm prompts the user at a terminal. Without one it needs --yes, or what hint
+// confirm confirms prompts the user at a terminal. Without one it needs --yes, or what hint
 // names.
 func (s *session) confirm(question string, yes bool, hint string) error {
 	if yes {
@@ -380,7 +380,7 @@ func about(t, holder target) string {
 	return t.describe() + ", on " + holder.describe()
 }
 
-// pluralize a noun in a question, as in "this object" and "these 3 objects".
+// pluralize pluralizes a noun in a question, as in "this object" and "these 3 objects".
 func pluralize(n int, noun string) string {
 	if n == 1 {
 		return "this " + noun

@@ -19,7 +19,7 @@ type writeOptions struct {
 	yes    bool
 }
 
-// add the flags to a command.
+// add adds the flags to a command.
 func (o *writeOptions) add(cmd *cobra.Command) {
 	o.format.add(cmd, formatName, formatJSON, formatYAML)
 	addDryRun(cmd, &o.dryRun, annotate.DryRunClient+" (only print what would be written)", annotate.DryRunServer+" (send it, store nothing)")
@@ -55,7 +55,7 @@ type waitOptions struct {
 	timeout time.Duration
 }
 
-// add the flags; what is the help text of --wait.
+// add adds the flags; what is the help text of --wait.
 func (o *waitOptions) add(cmd *cobra.Command, what string) {
 	cmd.Flags().BoolVar(&o.wait, "wait", false, what)
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "How long --wait waits; then the exit code is 3.")

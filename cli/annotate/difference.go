@@ -27,7 +27,7 @@ const none = "none"
 // that a terminal would interpret are escaped.
 func (d Difference) String() string { return short(d.Before) + " → " + short(d.After) }
 
-// Differences of a change; none where it changes nothing. Of a list they are the
+// Differences returns the differences of a change; none where it changes nothing. Of a list they are the
 // entries that are removed and those that are added, in this order; entries that
 // stay are not among them.
 func (c Change) Differences() []Difference {
@@ -52,7 +52,7 @@ func (c Change) Differences() []Difference {
 	return out
 }
 
-// AsShown is an edit that does exactly what the change shown did, which was made
+// AsShown returns an edit that does exactly what the change shown did, which was made
 // by the same edit before: where the annotation was written in the meantime so
 // that other entries would be added or removed, the error is ErrMoved. It is no
 // error where nothing is left to do.
@@ -69,7 +69,7 @@ func AsShown(shown Change, edit Edit) Edit {
 	}
 }
 
-// entries of a list, normalized; no value is an empty list.
+// entries returns the entries of a list, normalized; no value is an empty list.
 func entries(value *string) (list []string, ok bool) {
 	if value == nil {
 		return nil, true
@@ -120,7 +120,7 @@ func readable(value *string) string {
 	return *value
 }
 
-// encode a value as JSON on one line, with <, > and & as they are: a terminal
+// encode encodes a value as JSON on one line, with <, > and & as they are: a terminal
 // shows it, not a browser.
 func encode(v any) (string, error) {
 	var out bytes.Buffer
@@ -133,7 +133,7 @@ func encode(v any) (string, error) {
 // longest is how many characters of a value are shown before it is truncated.
 const longest = 400
 
-// short is a value as a terminal shows it: at most longest characters, and those
+// short returns a value as a terminal shows it: at most longest characters, and those
 // that are not printable as \uXXXX, since a value may hold escape sequences.
 func short(s string) string {
 	if s == "" {

@@ -15,10 +15,10 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// ApproveKey is the annotation that approves the one difference with an id.
+// ApproveKey returns the annotation that approves the one difference with an id.
 func ApproveKey(id string) string { return v1alpha1.AnnotationKeyApprovePrefix + id }
 
-// Approve the one difference with an id. An existing approval that is valid for
+// Approve returns an edit that approves the one difference with an id. An existing approval that is valid for
 // longer is kept.
 func Approve(id string, mode v1alpha1.ApprovalMode) Edit {
 	return func(annotations map[string]string) (*string, error) {
@@ -39,7 +39,7 @@ func Approve(id string, mode v1alpha1.ApprovalMode) Edit {
 	}
 }
 
-// Unless is an edit that leaves an annotation as it is where a condition is met when it is written.
+// Unless returns an edit that leaves an annotation as it is where a condition is met when it is written.
 func Unless(met func(annotations map[string]string) bool, key string, edit Edit) Edit {
 	return func(annotations map[string]string) (*string, error) {
 		if met(annotations) {
@@ -52,7 +52,7 @@ func Unless(met func(annotations map[string]string) bool, key string, edit Edit)
 // ErrOther is the error of Only.
 var ErrOther = errors.New("it has changed since it was shown, and nothing was written; look at it again")
 
-// Only is an edit that is an error where a condition is not met when it is written.
+// Only returns an edit that is an error where a condition is not met when it is written.
 func Only(met func(annotations map[string]string) bool, edit Edit) Edit {
 	return func(annotations map[string]string) (*string, error) {
 		if !met(annotations) {
@@ -143,7 +143,7 @@ func stored(annotations map[string]string, key string) *string {
 	return nil
 }
 
-// appended is a list annotation with one more entry. The others are kept as they
+// appended returns a list annotation with one more entry. The others are kept as they
 // are written, with unknown fields. A value that does not parse is an error: it
 // may be another user's.
 func appended(annotations map[string]string, key string, entry any) (*string, error) {
@@ -190,7 +190,7 @@ func since(f v1alpha1.Freeze) (out string) {
 	return out
 }
 
-// Freeze a parent. Without overwrite an existing freeze is kept, and the error is
+// Freeze returns an edit that freezes a parent. Without overwrite an existing freeze is kept, and the error is
 // an AlreadyFrozenError.
 func Freeze(f v1alpha1.Freeze, overwrite bool) Edit {
 	return func(annotations map[string]string) (*string, error) {
@@ -205,7 +205,7 @@ func Freeze(f v1alpha1.Freeze, overwrite bool) Edit {
 	}
 }
 
-// Snooze notifications about a parent.
+// Snooze returns an edit that snoozes notifications about a parent.
 func Snooze(s v1alpha1.Snooze) Edit {
 	return func(map[string]string) (*string, error) { return encoded(v1alpha1.AnnotationKeySnooze, s) }
 }
@@ -220,5 +220,5 @@ func encoded(key string, v any) (*string, error) {
 	return new(string(raw)), approval.Validate(key, string(raw))
 }
 
-// Remove an annotation.
+// Remove removes an annotation.
 func Remove(map[string]string) (*string, error) { return nil, nil } // nil removes it.

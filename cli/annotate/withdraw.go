@@ -12,8 +12,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Withdraw the approval of a user for the one difference with an id. An approval of another user is kept, and that the user gave none is an error. One
-// that no webhook recorded is removed.
+// Withdraw returns an edit that withdraws the approval of a user for the one difference with an id. An approval of another user is kept, and that the user
+// gave none is an error. One that no webhook recorded is removed.
 func Withdraw(id, user string) Edit {
 	return func(annotations map[string]string) (*string, error) {
 		key, set, known := ApproveKey(id), approval.Parse(annotations), false
@@ -87,8 +87,8 @@ func WithdrawRejections(r v1alpha1.Rejection) Edit {
 	}
 }
 
-// Unfreeze a parent. Without overwrite the freeze of another user than this one is kept, and the error is a FrozenByOtherError. One that has ended is
-// removed in any case.
+// Unfreeze returns an edit that unfreezes a parent. Without overwrite the freeze of another user than this one is kept, and the error is a
+// FrozenByOtherError. One that has ended is removed in any case.
 func Unfreeze(user string, overwrite bool, now time.Time) Edit {
 	return func(annotations map[string]string) (*string, error) {
 		if have := approval.ParseAt(annotations, now).Freeze; have != nil && have.User != user && !overwrite {

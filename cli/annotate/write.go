@@ -112,7 +112,7 @@ func (w Writer) Annotate(ctx context.Context, key string, edit Edit) (Change, er
 	}
 }
 
-// edited is the change that an edit makes.
+// edited returns the change that an edit makes.
 func edited(annotations map[string]string, key string, edit Edit) (Change, error) {
 	c := Change{Key: key, Before: stored(annotations, key)}
 	next, err := edit(annotations)
@@ -123,7 +123,7 @@ func edited(annotations map[string]string, key string, edit Edit) (Change, error
 	return c, nil
 }
 
-// read the object. An object of that name with another UID is not the one that
+// read reads the object. An object of that name with another UID is not the one that
 // the user decided about: it is an error, and nothing is written.
 func (w Writer) read(ctx context.Context) (*unstructured.Unstructured, error) {
 	o, err := w.Client.Get(ctx, w.Name, metav1.GetOptions{})
@@ -155,7 +155,7 @@ type operation struct {
 
 const annotationsPath = "/metadata/annotations"
 
-// operations of a change. They test the UID and the value that the change is
+// operations returns the operations of a change. They test the UID and the value that the change is
 // based on; a test for null is true where there is none (RFC 6902, section 4.6,
 // as the API server's library applies it).
 func operations(o *unstructured.Unstructured, c Change) []operation {
@@ -172,7 +172,7 @@ func operations(o *unstructured.Unstructured, c Change) []operation {
 	return append(ops, operation{"test", path, nil}, operation{"add", path, *c.After})
 }
 
-// patch the object with one change, and return its annotations then. The error is that of the API server, which the
+// patch patches the object with one change, and returns its annotations then. The error is that of the API server, which the
 // caller distinguishes: Invalid and Conflict may be a lost race.
 func (w Writer) patch(ctx context.Context, o *unstructured.Unstructured, c Change) (map[string]string, error) {
 	raw, err := json.Marshal(operations(o, c))

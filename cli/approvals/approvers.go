@@ -52,7 +52,7 @@ type grant struct {
 	rules                    []rbacv1.PolicyRule
 }
 
-// Approvers are who may approve on claims, composite and managed resources by RBAC, those first who lose the right.
+// Approvers returns who may approve on claims, composite and managed resources by RBAC, those first who lose the right.
 func Approvers(ctx context.Context, d *cluster.Direct) ([]Approver, error) {
 	var resources []schema.GroupResource
 	err := d.EachKind(ctx, page, func(info kinds.Info) error {
@@ -71,7 +71,7 @@ func Approvers(ctx context.Context, d *cluster.Direct) ([]Approver, error) {
 	return approversOf(grants, resources), nil
 }
 
-// grantsOf all roles that have the verb on anything.
+// grantsOf returns the grants of all roles that have the verb on anything.
 func grantsOf(ctx context.Context, d *cluster.Direct) ([]grant, error) {
 	api := d.Kubernetes.RbacV1()
 	clusterRoles, err := api.ClusterRoles().List(ctx, metav1.ListOptions{})
@@ -123,7 +123,7 @@ func subjectName(s rbacv1.Subject) string {
 	return s.Kind + " " + s.Name
 }
 
-// approversOf resources by grants.
+// approversOf returns the approvers of resources by grants.
 func approversOf(grants []grant, resources []schema.GroupResource) []Approver {
 	type at struct{ subject, namespace, resource string }
 	keeps := map[at]bool{}

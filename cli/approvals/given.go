@@ -37,7 +37,7 @@ type Given struct {
 	Command string `json:"command,omitempty"`
 }
 
-// List the approvals on claims, composite and managed resources in a namespace, or, where it is empty, in all and on cluster-scoped
+// List lists the approvals on claims, composite and managed resources in a namespace, or, where it is empty, in all and on cluster-scoped
 // objects: those first that are ignored. The kinds that the user may not list are named by an error each in unread.
 func List(ctx context.Context, d *cluster.Direct, namespace string) (out []Given, unread []error, err error) {
 	err = d.EachKind(ctx, page, func(info kinds.Info) error {
@@ -60,7 +60,7 @@ func List(ctx context.Context, d *cluster.Direct, namespace string) (out []Given
 	return out, unread, err
 }
 
-// on an object: what is given there.
+// on returns the approvals on an object.
 func on(ctx context.Context, d *cluster.Direct, info kinds.Info, o *unstructured.Unstructured) ([]Given, error) {
 	if !approval.Holds(o.GetAnnotations()) {
 		return nil, nil
@@ -73,7 +73,7 @@ func on(ctx context.Context, d *cluster.Direct, info kinds.Info, o *unstructured
 	for _, e := range approval.Parse(s.Annotations).Approvals {
 		c := approval.ParseClaims(s.Annotations[v1alpha1.AnnotationKeyClaims]).Of(e.Content)
 		if c != nil && c.Spent() || v1alpha1.IsApprove(e.Key) && !change.IsID(e.Digest) {
-			continue // used, or of an earlier release with an id that is none (KR-12-28)
+			continue // used, or from an earlier release with an invalid id (KR-12-28)
 		}
 		g := Given{Namespace: s.Namespace, Name: s.Name, Resource: info.Resource, ID: e.Digest, Kind: e.Kind, Mode: e.Mode}
 		if c != nil {

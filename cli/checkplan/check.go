@@ -88,7 +88,7 @@ func Run(o Options, in io.Reader, out io.Writer) error {
 	return o.judge(raw, of, out)
 }
 
-// judge a plan by what is allowed, and print the verdicts.
+// judge judges a plan by what is allowed, and prints the verdicts.
 func (o Options) judge(raw []byte, of allowed, out io.Writer) error {
 	plan, err := systems.ReadPlan(raw)
 	if err != nil {
@@ -126,7 +126,7 @@ func (o Options) allowed(in io.Reader) (allowed, error) {
 // ErrOutput is returned where the verdicts could not be printed.
 var ErrOutput = errors.New("cannot print the verdicts")
 
-// check the options before any file is read. Its errors name the flags.
+// check checks the options before any file is read. Its errors name the flags.
 func (o Options) check() error {
 	switch {
 	case o.Allowances != "" && o.Annotations != "":
@@ -137,7 +137,7 @@ func (o Options) check() error {
 	return nil
 }
 
-// read a file, or standard input, up to maxInput.
+// read reads a file, or standard input, up to maxInput.
 func read(file string, in io.Reader) ([]byte, error) {
 	if file != "-" {
 		opened, err := os.Open(file) //nolint:gosec // The command line names the file.
@@ -157,7 +157,7 @@ func read(file string, in io.Reader) ([]byte, error) {
 	return raw, nil
 }
 
-// permissions of the file that the options name. Those of an annotation count only as
+// permissions returns the permissions of the file that the options name. Those of an annotation count only as
 // far as they are not consumed.
 func (o Options) permissions(in io.Reader) ([]external.Permission, error) {
 	if o.Allowances != "" {
@@ -201,7 +201,7 @@ func unconsumed(annotations map[string]string) ([]external.Permission, error) {
 	return external.Unconsumed(out, settled), nil
 }
 
-// print the report in the form that the options name.
+// print prints the report in the form that the options name.
 func (o Options) print(out io.Writer, r report) error {
 	if o.Output == OutputJSON {
 		e := json.NewEncoder(out)

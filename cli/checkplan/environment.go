@@ -59,7 +59,7 @@ func inEnvironment(getenv func(string) string, now time.Time) (allowed, error) {
 	return allowed{permissions: permissions}, nil
 }
 
-// meanings of verbs of Terraform, in the verbs of Crossplane.
+// meanings returns the meanings of verbs of Terraform, in the verbs of Crossplane.
 func meanings(verbs []string) (out []string) {
 	for _, v := range verbs {
 		for _, m := range verb.Terraform.Means(v) {

@@ -108,7 +108,7 @@ func (e Exec) planned(ctx context.Context, c command) (plan, dir string, err err
 	return plan, dir, e.run(ctx, e.Out, c.with("plan", append(c.forPlan(), "-out="+plan)...)...)
 }
 
-// run the program until it ends. When the context ends, it is interrupted, as from a terminal.
+// run runs the program until it ends. When the context ends, it is interrupted, as from a terminal.
 func (e Exec) run(ctx context.Context, out io.Writer, command ...string) error {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // The command line names the program.
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = e.In, out, e.Err
@@ -133,7 +133,7 @@ type command struct {
 	plan string
 }
 
-// parse a command line.
+// parse parses a command line.
 func parse(line []string) (c command, err error) {
 	if len(line) == 0 {
 		return c, &UsageError{"name the program and its arguments after --, as in -- tofu apply -auto-approve"}
@@ -163,7 +163,7 @@ func parse(line []string) (c command, err error) {
 	return c, nil
 }
 
-// read the arguments of the subcommand.
+// read reads the arguments of the subcommand.
 func (c *command) read(args []string) error {
 	for i := 0; i < len(args); i++ {
 		a := args[i]
@@ -194,7 +194,7 @@ func approves(option string) bool {
 	return name(option) == "auto-approve"
 }
 
-// name of an option, without dashes and value.
+// name returns the name of an option, without dashes and value.
 func name(option string) string {
 	out, _, _ := strings.Cut(strings.TrimLeft(option, "-"), "=")
 	return out

@@ -164,7 +164,7 @@ func (r *reports) private() error {
 	return err
 }
 
-// forget the report: what a plan would change is not known.
+// forget forgets the report: what a plan would change is not known.
 func (r *reports) forget() {
 	if err := os.Remove(r.file); err != nil && !errors.Is(err, os.ErrNotExist) {
 		fmt.Fprintf(r.Err, "kausality: the report of an earlier plan cannot be removed: %v\n", err)

@@ -14,7 +14,7 @@ var marks = map[external.Operation]string{
 	external.OperationInvoke: "!", external.OperationUnknown: "?",
 }
 
-// text is a line for each action that has an effect, then notes about the plan
+// text returns a line for each action that has an effect, then notes about the plan
 // and the allowances, then the sum.
 func text(r report) string {
 	var b strings.Builder
@@ -51,7 +51,7 @@ func text(r report) string {
 	return b.String()
 }
 
-// verdict of an action in one word; free needs no allowance.
+// verdict returns the verdict of an action in one word; free needs no allowance.
 func verdict(v external.PlanVerdict) string {
 	switch {
 	case !v.Allowed:
@@ -62,7 +62,7 @@ func verdict(v external.PlanVerdict) string {
 	return "allowed"
 }
 
-// remark on an action in parentheses: where it comes from, why it is done, which
+// remark returns the remark on an action in parentheses: where it comes from, why it is done, which
 // allowances cover it or why it is refused; empty for none.
 func remark(v external.PlanVerdict) string {
 	var parts []string

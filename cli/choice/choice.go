@@ -22,14 +22,14 @@ type Flag struct {
 	set  func(value string)
 }
 
-// One is a flag for one of several values. A value may be followed by what help adds about it, as in "client (send
+// One returns a flag for one of several values. A value may be followed by what help adds about it, as in "client (send
 // nothing)".
 func One[T ~string](to *T, def T, values ...T) *Flag {
 	*to = def
 	return &Flag{listed: texts(values), def: string(def), get: func() string { return string(*to) }, set: func(v string) { *to = T(v) }}
 }
 
-// Some is a flag for any of several values; by default there are none.
+// Some returns a flag for any of several values; by default there are none.
 func Some[T ~string](to *[]T, values ...T) *Flag {
 	return &Flag{listed: texts(values), many: true,
 		get: func() string { return strings.Join(texts(*to), ",") }, set: func(v string) { *to = append(*to, T(v)) }}
@@ -39,7 +39,7 @@ func texts[T ~string](values []T) []string {
 	return lists.Map(values, func(v T) string { return string(v) })
 }
 
-// Values that are accepted.
+// Values returns the values that are accepted.
 func (f *Flag) Values() []string {
 	return lists.Map(f.listed, func(v string) string {
 		name, _, _ := strings.Cut(v, " (")
@@ -55,7 +55,7 @@ func list(values []string) string {
 	return strings.TrimPrefix(strings.Join(values[:last], ", ")+" or "+values[last], " or ")
 }
 
-// Set the value; an error where it is not accepted.
+// Set sets the value; an error where it is not accepted.
 func (f *Flag) Set(value string) error {
 	given := []string{value}
 	if f.many {
@@ -71,10 +71,10 @@ func (f *Flag) Set(value string) error {
 	return nil
 }
 
-// String is the value as it would be given.
+// String returns the value as it would be given.
 func (f *Flag) String() string { return f.get() }
 
-// Type of the flag, as pflag names its own.
+// Type returns the type of the flag, as pflag names its own.
 func (f *Flag) Type() string {
 	if f.many {
 		return "strings"
@@ -85,7 +85,7 @@ func (f *Flag) Type() string {
 // refusedError is that of a value that is not accepted: a clause about the flag.
 type refusedError struct{ text string }
 
-// Error is the clause.
+// Error returns the clause.
 func (e refusedError) Error() string { return e.text }
 
 // Of returns the values of a flag; nil for one that is no choice.

@@ -80,7 +80,7 @@ func belowOf(d *v1alpha1.Drift, own bool) admission.Below {
 	return out
 }
 
-// heldOn is what is held of the updates of an object by its controller: by its open Drifts, and by the record of the
+// heldOn returns what is held of the updates of an object by its controller: by its open Drifts, and by the record of the
 // composition function; nil for nothing.
 func heldOn(o *unstructured.Unstructured, drifts []v1alpha1.Drift) *admission.Held {
 	all := v1alpha1.HeldDrift{Drift: map[string]string{}}

@@ -25,13 +25,13 @@ type Chain struct {
 	// Recorded: it is the object's trace annotation. Otherwise there is one hop,
 	// derived from the object itself (KR-01-12).
 	Recorded bool `json:"recorded"`
-	// Children of a parent, with theirs; nil for an object that is none.
+	// Children of a parent, with theirs; nil for an object that is no parent.
 	Children []Descendant `json:"children,omitempty"`
 	// Notes are sentences about what the chain does not show.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Chain of an object as it was read (KR-10-08).
+// Chain returns the chain of an object as it was read (KR-10-08).
 func (i *Inspector) Chain(ctx context.Context, o *unstructured.Unstructured) (*Chain, error) {
 	obj, err := i.look(ctx, o)
 	if err != nil {
@@ -63,8 +63,8 @@ func (i *Inspector) Chain(ctx context.Context, o *unstructured.Unstructured) (*C
 	return c, err
 }
 
-// unrecorded is why an object has no trace, as a clause; never empty. Where the
-// user may not read what is guarded, that is it (KR-12-19).
+// unrecorded returns why an object has no trace, as a clause; never empty. Where the
+// user may not read what is guarded, that is the reason (KR-12-19).
 func (i *Inspector) unrecorded(ctx context.Context, o *unstructured.Unstructured) (string, error) {
 	if unread := i.unread; unread != nil { // which is an answer
 		return "the reason is unknown, " + unread.Error(), nil //nolint:nilerr // It is what is reported.
@@ -88,7 +88,7 @@ func (i *Inspector) guarded(ctx context.Context, o *unstructured.Unstructured) (
 	return i.Direct.Guarded(ctx, info.GVR.GroupResource(), o.GetNamespace(), o.GetLabels())
 }
 
-// ahead is a note where the parent has a newer intent than the one that caused
+// ahead returns a note where the parent has a newer intent than the one that caused
 // the object's last change: it was not carried out here, or changed nothing.
 func (i *Inspector) ahead(ctx context.Context, s *parent.State, hops []v1alpha1.Hop) (string, error) {
 	if s.Parent.Name == "" {

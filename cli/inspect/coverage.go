@@ -95,7 +95,7 @@ type Coverage struct {
 	Unread []string `json:"unread,omitempty"`
 }
 
-// UnreadKinds is how many of the kinds could not be listed.
+// UnreadKinds returns how many of the kinds could not be listed.
 func (c *Coverage) UnreadKinds() (n int) {
 	for _, g := range c.Gaps {
 		if g.Gap == GapUnread && g.Count == 0 {
@@ -121,7 +121,7 @@ type Sample struct {
 	Examples []Example `json:"examples,omitempty"`
 }
 
-// add an object, with why as a clause.
+// add adds an object, with why as a clause.
 func (s *Sample) add(o *unstructured.Unstructured, why string) {
 	s.Count++
 	if len(s.Examples) < MaxExamples {
@@ -158,7 +158,7 @@ const MaxExamples = 5
 // crdPage is the page size of lists of CRDs: some have hundreds of KiB.
 const crdPage = 50
 
-// Coverage of the kinds with a role in Crossplane, in a namespace, or, where it is
+// Coverage returns the coverage of the kinds with a role in Crossplane, in a namespace, or, where it is
 // empty, in all namespaces and of cluster-scoped objects. Objects are read in
 // pages; only counts and examples are kept.
 func (i *Inspector) Coverage(ctx context.Context, namespace string) (*Coverage, error) {
@@ -280,7 +280,7 @@ func note(found map[Gap]*KindGap, gap Gap, info kinds.Info, o *unstructured.Unst
 	g.add(o, why)
 }
 
-// gaps of an object, each with why where that differs between objects; nil where
+// gaps returns the gaps of an object, each with why where that differs between objects; nil where
 // it is protected.
 func (i *Inspector) gaps(ctx context.Context, out *Coverage, info kinds.Info, o *unstructured.Unstructured) (map[Gap]string, error) {
 	if out.Undecided != "" {

@@ -32,7 +32,7 @@ const (
 	maxGenerations = 3
 )
 
-// descendants of an object, read live; nil for an object that is no parent (KR-12-31).
+// descendants returns the descendants of an object, read live; nil for an object that is no parent (KR-12-31).
 func (i *Inspector) descendants(ctx context.Context, p *parent.State, depth int) (out []Descendant, err error) {
 	if depth == maxGenerations {
 		return nil, nil

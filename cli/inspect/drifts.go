@@ -23,7 +23,7 @@ import (
 // DriftResource is where Drifts are served.
 var DriftResource = v1alpha1.GroupVersion.WithResource(v1alpha1.ResourceDrifts)
 
-// Drifts of a namespace, or of all where it is empty, that keep selects; nil
+// Drifts returns the Drifts of a namespace, or of all where it is empty, that keep selects; nil
 // selects all. They are sorted: open ones first, then the newest, then by id.
 func Drifts(ctx context.Context, client dynamic.Interface, namespace string, keep func(*v1alpha1.Drift) bool) ([]v1alpha1.Drift, error) {
 	var out []v1alpha1.Drift
@@ -48,7 +48,7 @@ func Drifts(ctx context.Context, client dynamic.Interface, namespace string, kee
 	return sorted(out), nil
 }
 
-// DriftOf an object as it was read.
+// DriftOf returns the Drift of an object as it was read.
 func DriftOf(u *unstructured.Unstructured) (*v1alpha1.Drift, error) {
 	d := &v1alpha1.Drift{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, d); err != nil {
@@ -79,7 +79,7 @@ func sorted(list []v1alpha1.Drift) []v1alpha1.Drift {
 	return list
 }
 
-// Find the Drift with an id: in a namespace, else in all of them.
+// Find finds the Drift with an id: in a namespace, else in all of them.
 func Find(ctx context.Context, client dynamic.Interface, namespace, id string) (*v1alpha1.Drift, error) {
 	u, err := client.Resource(DriftResource).Namespace(namespace).Get(ctx, id, metav1.GetOptions{})
 	if err == nil {

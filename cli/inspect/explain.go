@@ -80,7 +80,7 @@ const (
 	OutageAllowed Outage = "Allowed"
 )
 
-// outage of the webhook: what it means to an object, and whether there is one.
+// outage sets what an outage of the webhook means to an object, and whether there is an outage now.
 func (i *Inspector) outage(ctx context.Context, e *Explanation, s *parent.State) (err error) {
 	if e.Unanswered, err = i.Direct.Unanswered(ctx); err != nil || !e.Guarded {
 		return err
@@ -169,7 +169,7 @@ func (i *Inspector) waiting(ctx context.Context, e *Explanation, o *unstructured
 	return err
 }
 
-// decide what would happen to the object.
+// decide decides what would happen to the object.
 func (i *Inspector) decide(ctx context.Context, e *Explanation, o, patched *unstructured.Unstructured, obj *states.Object) (err error) {
 	if e.Guarded, e.Unguarded, err = i.guarded(ctx, o); err != nil {
 		return err
@@ -194,7 +194,7 @@ func (e *Explanation) unread(err *error) error {
 	return *err
 }
 
-// absent is a sentence where the composition function does not run for a composite any more, whose condition is of before (KR-12-32); empty where it
+// absent returns a sentence where the composition function does not run for a composite any more, whose condition is of before (KR-12-32); empty where it
 // does, or never did. Nothing of Kausality writes the condition then.
 func (i *Inspector) absent(ctx context.Context, s *parent.State) (string, error) {
 	c, ok := s.Condition(v1alpha1.ConditionKausality)
@@ -221,7 +221,7 @@ func lastUnrequested(s *parent.State) *v1alpha1.Hop {
 	return hop
 }
 
-// lastTrace is the trace of the last change of an object, and whether it was observed.
+// lastTrace returns the trace of the last change of an object, and whether it was observed.
 func lastTrace(s *parent.State) (t trace.Trace, recorded bool) {
 	gate := int64(0)
 	if subject.IsComposedApply(s.IntentManager) {

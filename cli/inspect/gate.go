@@ -41,7 +41,7 @@ type Gate struct {
 // whyUnsupported is why a managed resource cannot have a gate (KR-07-12).
 const whyUnsupported = "its kind has no spec.managementPolicies"
 
-// gate of an object, and what the gate controller would do next by the same decision
+// gate returns the gate of an object, and what the gate controller would do next by the same decision
 // (admission/gating); nil for kinds that are no managed resources.
 func (i *Inspector) gate(ctx context.Context, obj *states.Object, mode v1alpha1.Mode) (*Gate, error) {
 	kind := i.Direct.Kinds.Kind(obj.GroupVersionKind)

@@ -55,7 +55,7 @@ func (q question) Build(ctx context.Context, _ *admission.Request, p *parent.Sta
 	return out, q.note(err)
 }
 
-// Author of a revision of a graph, as the webhook finds it (KR-07-11).
+// Author returns the author of a revision of a graph, as the webhook finds it (KR-07-11).
 func (q question) Author(ctx context.Context, c v1alpha1.HopCause) (v1alpha1.HopCause, error) {
 	if c.Kind != v1alpha1.CauseGraph {
 		return c, nil
@@ -68,7 +68,7 @@ func (q question) Author(ctx context.Context, c v1alpha1.HopCause) (v1alpha1.Hop
 	return found.Cause(c, traced), nil
 }
 
-// revision of the graph that kro carries out for an instance, with its author; nil for another parent, and where it is unknown.
+// revision returns the revision of the graph that kro carries out for an instance, with its author; nil for another parent, and where it is unknown.
 func (q question) revision(ctx context.Context, p *parent.State) (*v1alpha1.HopCause, error) {
 	b, err := q.Build(ctx, nil, p)
 	if err != nil || b.Graph.Name == "" {
@@ -91,7 +91,7 @@ func (q question) note(err error) error {
 	return nil
 }
 
-// members of the ApplySet of an instance, which names none of its children: objects that name the instance, of the kinds and in the
+// members returns the members of the ApplySet of an instance, which names none of its children: objects that name the instance, of the kinds and in the
 // namespaces that it declares (KR-18-01). unread are for the kinds that the user may not list.
 func members(ctx context.Context, i *Inspector, p *parent.State) (out []parent.Ref, unread []Descendant, err error) {
 	of := parent.MembershipOf(p)
@@ -122,7 +122,7 @@ func members(ctx context.Context, i *Inspector, p *parent.State) (out []parent.R
 	return out, unread, nil
 }
 
-// membersOf one kind, in a namespace.
+// membersOf returns the members of one kind, in a namespace.
 func membersOf(ctx context.Context, i *Inspector, p *parent.State, m *meta.RESTMapping, namespace string) (out []parent.Ref, err error) {
 	for o, err := range informer.Labelled(ctx, ClientOf(i.Direct.Dynamic, m, namespace), parent.MembershipOf(p).Selector, informer.PageSize) {
 		if err != nil {

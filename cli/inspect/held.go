@@ -40,7 +40,7 @@ type Behind struct {
 	Reason             string `json:"reason"`
 }
 
-// add what waits elsewhere.
+// add adds what waits elsewhere.
 func (w *Waiting) add(o Waiting) {
 	w.Drifts, w.Behind, w.Unread = append(w.Drifts, o.Drifts...), append(w.Behind, o.Behind...), append(w.Unread, o.Unread...)
 }
@@ -85,7 +85,7 @@ func Held(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper,
 	return out, nil
 }
 
-// mappingOf the composites that an XRD defines; not ok while the API server does
+// mappingOf returns the mapping of the composites that an XRD defines; not ok while the API server does
 // not serve them.
 func mappingOf(mapper meta.RESTMapper, xrd *unstructured.Unstructured) (*meta.RESTMapping, bool, error) {
 	group, _, err := unstructured.NestedString(xrd.Object, "spec", "group")
@@ -121,7 +121,7 @@ func heldOf(ctx context.Context, client dynamic.Interface, mapper meta.RESTMappe
 	return out, nil
 }
 
-// ClientOf the objects of a mapping, in a namespace where they are namespaced.
+// ClientOf returns the client of the objects of a mapping, in a namespace where they are namespaced.
 func ClientOf(client dynamic.Interface, m *meta.RESTMapping, namespace string) dynamic.ResourceInterface {
 	return informer.ResourceOf(client, m.Resource, m.Scope.Name() == meta.RESTScopeNameNamespace, namespace)
 }
@@ -155,7 +155,7 @@ func HeldBy(ctx context.Context, client dynamic.Interface, mapper meta.RESTMappe
 	return out, nil
 }
 
-// complete is what waits, or the error of the first object that may not be read.
+// complete returns what waits, or the error of the first object that may not be read.
 func (w Waiting) complete() ([]v1alpha1.Drift, error) {
 	if len(w.Unread) > 0 {
 		return nil, w.Unread[0]
@@ -174,7 +174,7 @@ func StillHeld(ctx context.Context, client dynamic.Interface, mapper meta.RESTMa
 	return slices.ContainsFunc(held, func(d v1alpha1.Drift) bool { return d.Name == id }), err
 }
 
-// heldSince is the last transition of the condition Kausality of a composite of which something is held, zero where it has none; not ok where
+// heldSince returns the last transition of the condition Kausality of a composite of which something is held, zero where it has none; not ok where
 // nothing is held.
 func heldSince(xr *unstructured.Unstructured) (since metav1.Time, ok bool) {
 	list, _, err := unstructured.NestedSlice(xr.Object, "status", "conditions")
@@ -210,7 +210,7 @@ type heldChange struct {
 	causes []v1alpha1.HopCause
 }
 
-// spec of the change below a composite.
+// spec returns the spec of the change below a composite.
 func (h heldChange) spec(s *parent.State) v1alpha1.DriftSpec {
 	out := v1alpha1.DriftSpec{
 		ID: h.id, Relation: v1alpha1.RelationControllerChild, Parent: identity.ObjectReference(s.Ref, s.Generation, ""), Operation: h.operation,

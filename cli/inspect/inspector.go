@@ -94,7 +94,7 @@ func New(ctx context.Context, config *rest.Config, o Options) (*Inspector, error
 	return i, nil
 }
 
-// Self is the user of the command, as the API server authenticates them. Every
+// Self returns the user of the command, as the API server authenticates them. Every
 // authenticated user may read it.
 func Self(ctx context.Context, client kubernetes.Interface) (subject.User, error) {
 	r, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authv1.SelfSubjectReview{}, metav1.CreateOptions{})
@@ -124,7 +124,7 @@ type Mode struct {
 	From string `json:"from"`
 }
 
-// ModeOf an object by precedence (KR-05-21).
+// ModeOf returns the mode of an object by precedence (KR-05-21).
 func (i *Inspector) ModeOf(ctx context.Context, s *parent.State) (Mode, error) {
 	if i.unread != nil {
 		return Mode{}, i.unread

@@ -46,7 +46,7 @@ func (i *Inspector) installation(ctx context.Context) []Finding {
 	return out
 }
 
-// unknownFinding is of a weakness of which it is unknown whether the installation has it.
+// unknownFinding returns a finding for a weakness that could not be checked.
 func unknownFinding(w Weakness, format string, args ...any) *Finding {
 	return &Finding{Weakness: w, Unknown: true, Message: fmt.Sprintf(format, args...)}
 }
@@ -57,7 +57,7 @@ const (
 	seeReach      = "kubectl -n kausality-system get networkpolicy kausality-webhook -o yaml"
 )
 
-// clients that the webhook answers; nil where it demands certificates.
+// clients returns a finding about the clients that the webhook answers; nil if it demands certificates.
 func clients(ctx context.Context, d *cluster.Direct, p heartbeat.Protection, unknown error) *Finding {
 	if unknown != nil {
 		return unknownFinding(WeakClients, "Whether the webhook demands client certificates is unknown: %v. Run: %s", unknown, seeWebhook)
@@ -81,7 +81,7 @@ func clients(ctx context.Context, d *cluster.Direct, p heartbeat.Protection, unk
 	return f
 }
 
-// failOpen during an outage of the webhook; nil where all changes are refused meanwhile, or nothing is guarded.
+// failOpen returns a finding if changes are allowed during an outage of the webhook; nil if all are refused, or nothing is guarded.
 func (i *Inspector) failOpen() *Finding {
 	if i.unread != nil {
 		return unknownFinding(WeakOutage, "Whether changes are allowed while the webhook does not answer is unknown: %v. Run: "+
@@ -95,7 +95,7 @@ func (i *Inspector) failOpen() *Finding {
 		listed(open) + ". Where they are to be refused, set mode: enforce in a Kausality policy."}
 }
 
-// approvers whose right is not checked although there are ApprovalRules; nil where it is, or where there are none.
+// approvers returns a finding if the right to approve is not checked although ApprovalRules exist; nil otherwise.
 func approvers(ctx context.Context, d *cluster.Direct, p heartbeat.Protection, unknown error) *Finding {
 	if unknown == nil && p.ApproverRBAC == admission.ApproverRBACOn {
 		return nil

@@ -57,7 +57,7 @@ const maxFields = 32
 // anyField is the field of a change that is not a specific one.
 const anyField = "…"
 
-// outcomes of the attempts on an object; drifts are those about it.
+// outcomes returns the outcomes of the attempts on an object; drifts are those about it.
 func (i *Inspector) outcomes(ctx context.Context, o, patched *unstructured.Unstructured, drifts []v1alpha1.Drift) ([]Outcome, error) {
 	certain := patched != nil
 	if !certain {
@@ -84,7 +84,7 @@ func (i *Inspector) outcomes(ctx context.Context, o, patched *unstructured.Unstr
 	return out, nil
 }
 
-// Decide a request as the webhook would, without any effect.
+// Decide decides a request as the webhook would, without any effect.
 func (i *Inspector) Decide(ctx context.Context, req *admission.Request) (admission.Decision, error) {
 	if i.unread != nil {
 		return admission.Decision{}, i.unread
@@ -106,7 +106,7 @@ func (i *Inspector) Decide(ctx context.Context, req *admission.Request) (admissi
 	return d, err
 }
 
-// Request of an attempt on an object; patched is the object after the change.
+// Request returns the request of an attempt on an object; patched is the object after the change.
 func (i *Inspector) Request(a Attempt, o, patched *unstructured.Unstructured) *admission.Request {
 	req := &admission.Request{
 		Operation: admission.Update, Kind: o.GroupVersionKind(), Namespace: o.GetNamespace(), Name: o.GetName(),
@@ -121,7 +121,7 @@ func (i *Inspector) Request(a Attempt, o, patched *unstructured.Unstructured) *a
 	return req
 }
 
-// outcome of an attempt. Unless certain, the change itself is unknown and only its
+// outcome returns the outcome of an attempt. Unless certain, the change itself is unknown and only its
 // class and verdict are reported.
 func (i *Inspector) outcome(a Attempt, d admission.Decision, certain bool) Outcome {
 	out := Outcome{Attempt: a, Allowed: d.Allowed, Class: d.Class, Reason: d.Reason, Code: d.Code, Why: d.Why, Needs: d.Needs}
@@ -138,7 +138,7 @@ func (i *Inspector) outcome(a Attempt, d admission.Decision, certain bool) Outco
 	return out
 }
 
-// anyChange is the object with a field of its desired state set that no schema
+// anyChange returns the object with a field of its desired state set that no schema
 // has: it differs from every change that was approved by its id.
 func anyChange(o *unstructured.Unstructured) *unstructured.Unstructured {
 	out := o.DeepCopy()

@@ -60,7 +60,7 @@ type Approval struct {
 // maxChildren of one XR that are read to find out why it has not settled.
 const maxChildren = 200
 
-// parent as a cause of changes. Only where it has not settled are its children read, to
+// parent returns the parent as a cause of changes. Only where it has not settled are its children read, to
 // find out why.
 func (i *Inspector) parent(ctx context.Context, s *parent.State) (*Parent, error) {
 	set := approval.ParseAt(s.Annotations, i.options.Now())
@@ -116,7 +116,7 @@ func (i *Inspector) freeze(ctx context.Context, s *parent.State, p *Parent) erro
 	return nil
 }
 
-// unsettled is why a parent has not settled, as a clause; never empty.
+// unsettled returns why a parent has not settled, as a clause; never empty.
 func (i *Inspector) unsettled(ctx context.Context, s *parent.State) (string, error) {
 	in := settling.Observation{Parent: s, Observed: s.ObservedGeneration, Known: s.HasObserved, Now: i.options.Now()}
 	for n, ref := range s.Children {

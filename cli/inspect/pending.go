@@ -119,7 +119,7 @@ func (i *Inspector) WaitingAbout(ctx context.Context, o *unstructured.Unstructur
 	return out.Merged(drifts), nil
 }
 
-// composite that a parent reference names; nil where it is not a composite or
+// composite returns the composite that a parent reference names; nil where it is not a composite or
 // does not exist.
 func (i *Inspector) composite(ctx context.Context, ref parent.Ref) (*unstructured.Unstructured, error) {
 	if ref.Name == "" || i.world.Kind(ref.GroupVersionKind).Role != parent.RoleComposite {

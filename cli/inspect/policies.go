@@ -13,7 +13,7 @@ import (
 	"github.com/kausality-io/function-kausality/internal/policystore"
 )
 
-// policies of the cluster, read and compiled when they are first needed. A kind
+// policies returns the policies of the cluster, read and compiled when they are first needed. A kind
 // whose CRD is not installed has none; rules that do not compile grant nothing,
 // as in the webhook.
 func (i *Inspector) policies(ctx context.Context) (*allowance.Set, error) {

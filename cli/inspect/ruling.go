@@ -35,7 +35,7 @@ type Rulings struct {
 	Unread []error
 }
 
-// Rulings of pending changes.
+// Rulings returns the rulings of pending changes.
 func (i *Inspector) Rulings() *Rulings {
 	return &Rulings{i: i, parents: map[parent.Ref]*parent.State{}}
 }
@@ -127,7 +127,7 @@ func missing(err error) bool {
 	return errors.Is(err, admission.ErrNotFound) || kerrors.IsForbidden(err) || meta.IsNoMatchError(err)
 }
 
-// parent of a change; nil where there is none, or it is unknown.
+// parent returns the parent of a change; nil where there is none, or it is unknown.
 func (s *Rulings) parent(ctx context.Context, ref parent.Ref) (*parent.State, error) {
 	if have, ok := s.parents[ref]; ok || ref.Name == "" || len(s.parents) >= maxRulings {
 		return have, nil
@@ -137,7 +137,7 @@ func (s *Rulings) parent(ctx context.Context, ref parent.Ref) (*parent.State, er
 	return s.parents[ref], err
 }
 
-// keep a parent as it was read.
+// keep keeps a parent as it was read.
 func (s *Rulings) keep(ref parent.Ref, p *parent.State, err error) error {
 	if err != nil && !missing(err) {
 		return err
@@ -159,7 +159,8 @@ func (s *Rulings) leaveOut(err error) {
 	}
 }
 
-// FreezeOf an object: its own, else that of its Namespace or of a policy (KR-14-35); nil for none. What the user may not read is left out.
+// FreezeOf returns the freeze of an object: its own, else that of its Namespace or of a policy (KR-14-35); nil for none. What the user may not read is left
+// out.
 func (i *Inspector) FreezeOf(ctx context.Context, s *parent.State) (*identity.Freeze, error) {
 	by, err := i.Direct.Covering(ctx, s)
 	if err != nil && !kerrors.IsForbidden(err) {

@@ -90,7 +90,7 @@ func (t *Traced) list(ctx context.Context, d *cluster.Direct, info kinds.Info, n
 	return err
 }
 
-// add an object if it has the id.
+// add adds an object if it has the id.
 func (t *Traced) add(o *unstructured.Unstructured) {
 	found := TracedObject{Object: identity.ObjectReference(parent.RefOf(o), o.GetGeneration(), "")}
 	of := trace.Of(o.GetAnnotations())
@@ -112,7 +112,8 @@ func (t *Traced) add(o *unstructured.Unstructured) {
 	t.Objects = append(t.Objects, found)
 }
 
-// originOf a trace that has an id: that of the whole trace, or of one of its beginnings, each of which was the trace of an object above; nil for none.
+// originOf returns the origin of a trace that has an id: that of the whole trace, or of one of its beginnings, each of which was the trace of an object
+// above; nil for none.
 func originOf(of trace.Trace, namespace, id string) *v1alpha1.Hop {
 	for n := len(of); n > 0; n-- {
 		if external.ProvenanceOf(of[:n], namespace).TraceID == id {
@@ -122,7 +123,7 @@ func originOf(of trace.Trace, namespace, id string) *v1alpha1.Hop {
 	return nil
 }
 
-// absolute is a hop with its namespace, whatever that of its carrier is.
+// absolute returns a hop with its namespace, whatever that of its carrier is.
 func absolute(h v1alpha1.Hop, carrier string) *v1alpha1.Hop {
 	h.Namespace = trace.NamespaceOf(h, carrier)
 	h.ClusterScoped = h.Namespace == ""

@@ -46,8 +46,8 @@ func (i *Inspector) Cast(ctx context.Context, d *v1alpha1.Drift, before, after m
 	return approve.CastOf(&d.Spec, i.User.Name, before, after, set.Matching(&of), authors, now), err
 }
 
-// authors of the difference that a Drift shows: of an external one, and of a deletion, those of the child, of another one those of the parent and of the
-// causes (KR-14-61, KR-14-62).
+// authors returns the authors of the difference that a Drift shows: of an external one, and of a deletion, those of the child, of another one those of the
+// parent and of the causes (KR-14-61, KR-14-62).
 func (i *Inspector) authors(ctx context.Context, d *v1alpha1.Drift, child *unstructured.Unstructured) ([]string, error) {
 	switch {
 	case d.Spec.Operation == string(admission.Delete):

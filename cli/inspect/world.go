@@ -32,7 +32,7 @@ type world struct {
 
 var _ admission.World = (*world)(nil)
 
-// Kind of objects, as far as Parent has learned it by now.
+// Kind returns the kind of objects, as far as Parent has learned it by now.
 func (w *world) Kind(gvk schema.GroupVersionKind) identity.Kind { return w.direct.Kinds.Kind(gvk) }
 
 // Parent is read live, whatever is requested: a command has no cache.
@@ -58,7 +58,7 @@ func (w *world) firstSeen(s *parent.State) {
 	}
 }
 
-// Settled is the intent generation at which a parent was found to have settled; -1 for
+// Settled returns the intent generation at which a parent was found to have settled; -1 for
 // none. The annotation counts beside it.
 func (w *world) Settled(ref parent.Ref) int64 {
 	w.mu.Lock()
@@ -69,7 +69,7 @@ func (w *world) Settled(ref parent.Ref) int64 {
 	return -1
 }
 
-// Namespace is what is declared on it, read live.
+// Namespace returns what is declared on it, read live.
 func (w *world) Namespace(ctx context.Context, name string, _ bool) (settings.Namespace, error) {
 	return w.direct.Namespace(ctx, name)
 }
@@ -84,10 +84,10 @@ func (w *world) Managed(ctx context.Context, root *parent.State) ([]*parent.Stat
 	return out, err
 }
 
-// Lists of a kind, where its CRD has been read.
+// Lists returns the lists of a kind, where its CRD has been read.
 func (w *world) Lists(gvk schema.GroupVersionKind) change.Lists { return w.direct.Kinds.Lists(gvk) }
 
-// Defaults of a kind.
+// Defaults returns the defaults of a kind.
 func (w *world) Defaults(gvk schema.GroupVersionKind) *change.Defaults {
 	return w.direct.Kinds.Defaults(gvk)
 }
@@ -110,7 +110,7 @@ func (q question) MayGuard(ref parent.Ref) bool { return q.direct.MayReview(q.ct
 // Removing reports whether Kausality is being removed.
 func (q question) Removing() bool { return q.direct.Scope.Removing() }
 
-// Settings of the policy that covers an object.
+// Settings returns the settings of the policy that covers an object.
 func (q question) Settings(object parent.Ref, labels map[string]string) settings.Settings {
 	out, err := q.direct.Settings(q.ctx, object, labels)
 	if err != nil {
@@ -119,7 +119,7 @@ func (q question) Settings(object parent.Ref, labels map[string]string) settings
 	return out
 }
 
-// Initialized are the condition types that policies name for a kind.
+// Initialized returns the condition types that policies name for a kind.
 func (q question) Initialized(kind schema.GroupKind) []string {
 	out, err := q.direct.Initialized(q.ctx, kind)
 	if err != nil {

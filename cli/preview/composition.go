@@ -25,7 +25,7 @@ type Composition struct {
 // inputGroup is that of the input of Kausality's own step.
 const inputGroup = "kausality.fn.crossplane.io/"
 
-// Parse a Composition in mode Pipeline from YAML or JSON, and take Kausality's
+// Parse parses a Composition in mode Pipeline from YAML or JSON, and takes Kausality's
 // own steps out.
 func Parse(raw []byte) (*Composition, error) {
 	o := &unstructured.Unstructured{}

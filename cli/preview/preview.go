@@ -81,7 +81,7 @@ type Previewer struct {
 	at    map[string]int
 }
 
-// Add a composite as it is in the cluster. One that cannot be rendered is a
+// Add adds a composite as it is in the cluster. One that cannot be rendered is a
 // Failure; the error is of the cluster.
 func (p *Previewer) Add(ctx context.Context, xr *unstructured.Unstructured) error {
 	p.found.Composites++
@@ -108,14 +108,14 @@ func (p *Previewer) Add(ctx context.Context, xr *unstructured.Unstructured) erro
 	return nil
 }
 
-// bare is a composite without what render has no use for.
+// bare returns a composite without what render has no use for.
 func bare(xr *unstructured.Unstructured) *unstructured.Unstructured {
 	out := xr.DeepCopy()
 	out.SetManagedFields(nil)
 	return out
 }
 
-// compare the observed resources with the desired ones.
+// compare compares the observed resources with the desired ones.
 func (p *Previewer) compare(
 	ctx context.Context, xr *unstructured.Unstructured, observed map[string]*unstructured.Unstructured, wanted []*unstructured.Unstructured,
 ) (changed bool, err error) {
@@ -166,7 +166,7 @@ func (p *Previewer) one(ctx context.Context, xr *unstructured.Unstructured, name
 	return true, nil
 }
 
-// Setting of a composite by its path below spec.crossplane, where Crossplane v2 has it, else below spec; empty for none.
+// Setting returns the setting of a composite by its path below spec.crossplane, where Crossplane v2 has it, else below spec; empty for none.
 func Setting(xr *unstructured.Unstructured, path ...string) string {
 	for _, above := range [][]string{{"spec", "crossplane"}, {"spec"}} {
 		if value, ok, err := unstructured.NestedString(xr.Object, append(above, path...)...); err == nil && ok {
@@ -176,7 +176,7 @@ func Setting(xr *unstructured.Unstructured, path ...string) string {
 	return ""
 }
 
-// request of Crossplane for one composed resource.
+// request returns the request of Crossplane for one composed resource.
 func request(xr *unstructured.Unstructured, name string, have, want *unstructured.Unstructured) *admission.Request {
 	req := &admission.Request{Actor: admission.ActorParentController, Namespace: xr.GetNamespace()}
 	switch {
@@ -236,7 +236,7 @@ func (p *Previewer) group(c Change) {
 	p.found.Groups[n].Changes = append(p.found.Groups[n].Changes, c)
 }
 
-// Preview of all that was added.
+// Preview returns the preview of all that was added.
 func (p *Previewer) Preview() *Preview {
 	out := p.found
 	out.Groups = slices.Clone(out.Groups)

@@ -55,7 +55,7 @@ func (r Renderer) render(
 	return rendered(&out)
 }
 
-// plain is the error output of a program on one line, else the error.
+// plain returns the error output of a program on one line, else the error.
 func plain(output string, err error) string {
 	if text := strings.Join(strings.Fields(output), " "); text != "" {
 		return text
@@ -63,7 +63,7 @@ func plain(output string, err error) string {
 	return err.Error()
 }
 
-// write objects to a file as YAML documents, readable by this user alone: they may
+// write writes objects to a file as YAML documents, readable by this user alone: they may
 // hold connection details.
 func write(file string, objects []*unstructured.Unstructured) error {
 	var b bytes.Buffer

@@ -119,7 +119,7 @@ func (p Program) each(cmd *cobra.Command, do func(*cobra.Command, *pflag.Flag)) 
 	}
 }
 
-// run a command with a value of a flag.
+// run runs a command with a value of a flag.
 func (p Program) run(t *testing.T, cmd *cobra.Command, f *pflag.Flag, value string) error {
 	t.Helper()
 	root := p.Root(t)
