@@ -47,11 +47,11 @@ var labels = map[Action]string{
 	ActionUnfreeze: "Unfreeze", ActionException: "Make an exception", ActionOpen: "Open",
 }
 
-// Label of an action, which is the same in every channel.
+// Label returns the label of an action, which is the same in every channel.
 func Label(a Action) string { return labels[a] }
 
-// ActionsOf a pending change, in the order in which they are offered. What deletes or replaces an object is not approved by one click: it
-// has to be opened first (KR-17-02).
+// ActionsOf returns the actions of a pending change, in the order in which they are offered. What deletes or replaces an object is not approved by one
+// click: it has to be opened first (KR-17-02).
 func ActionsOf(d *v1alpha1.Drift, s Ruling) (out []Action) {
 	if Open(d) {
 		if s.Rejected == nil && d.Spec.SuggestedApproval != "" && !Destroys(d) {
@@ -68,7 +68,7 @@ func ActionsOf(d *v1alpha1.Drift, s Ruling) (out []Action) {
 	return append(out, ActionOpen)
 }
 
-// ActionsOpened are those of a change whose whole difference is shown, and what it deletes or replaces: that may be approved there, but for a plan,
+// ActionsOpened returns those of a change whose whole difference is shown, and what it deletes or replaces: that may be approved there, but for a plan,
 // which is not shown (KR-17-02).
 func ActionsOpened(d *v1alpha1.Drift, s Ruling) []Action {
 	out := slices.DeleteFunc(ActionsOf(d, s), func(a Action) bool { return a == ActionOpen })
@@ -117,7 +117,7 @@ type Click struct {
 	At time.Time
 }
 
-// Fingerprint of a change as it is shown: of its occurrence and its whole difference, 16 hex digits.
+// Fingerprint returns the fingerprint of a change as it is shown: of its occurrence and its whole difference, 16 hex digits.
 func Fingerprint(d *v1alpha1.Drift) string {
 	since := int64(0)
 	if d.Status.Since != nil {
@@ -139,7 +139,7 @@ type Refusal string
 const (
 	// RefusedGone: the change is over or was never there.
 	RefusedGone Refusal = "Gone"
-	// RefusedChanged: it is another one than the user was shown.
+	// RefusedChanged: the change differs from the one that the user was shown.
 	RefusedChanged Refusal = "Changed"
 	// RefusedNotOffered: the action is not one for this change.
 	RefusedNotOffered Refusal = "NotOffered"
@@ -159,7 +159,7 @@ type Decision struct {
 	Writes []Write
 }
 
-// Decide what a click of a user means, by the change that is stored now; nil for none. holder are the annotations of its parent. Either there is a
+// Decide decides what a click of a user means, by the change that is stored now; nil for none. holder are the annotations of its parent. Either there is a
 // Refusal, or a Decision with at least one write (KR-17-03).
 func Decide(c Click, now *v1alpha1.Drift, holder map[string]string, user string) (Decision, Refusal) {
 	switch {
@@ -211,7 +211,7 @@ func withdraw(d *v1alpha1.Drift, holder map[string]string, user string, write fu
 	}
 }
 
-// RejectionOf the object of a change, without a reason.
+// RejectionOf returns the rejection of the object of a change, without a reason.
 func RejectionOf(d *v1alpha1.Drift) v1alpha1.Rejection {
 	c := d.Spec.Child
 	r := v1alpha1.Rejection{APIVersion: c.APIVersion, Kind: c.Kind, Name: c.Name}
@@ -224,7 +224,7 @@ func RejectionOf(d *v1alpha1.Drift) v1alpha1.Rejection {
 // Snoozes that are offered.
 var Snoozes = []string{"1h", "8h", "monday"}
 
-// SnoozeUntil is the end of one of Snoozes that begins now: "monday" is the next one at 08:00 of the location of now.
+// SnoozeUntil returns the end of one of Snoozes that begins now: "monday" is the next one at 08:00 of the location of now.
 func SnoozeUntil(name string, now time.Time) (time.Time, error) {
 	switch name {
 	case "1h":

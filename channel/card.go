@@ -11,7 +11,7 @@ import (
 const (
 	// maxIDs that a command line or a sentence has; more changes are named by their cause.
 	maxIDs = 3
-	// maxLacks is of how many sets of votes of one cause it is shown what they lack.
+	// maxLacks is the number of sets of votes of one cause for which the missing votes are shown.
 	maxLacks = 3
 	// maxFields of a cause that are listed.
 	maxFields = 5
@@ -51,8 +51,8 @@ type Entry struct {
 	Actions []Action
 }
 
-// CardOf a group, without its changes, each of which EntryOf describes. ruling is what was decided about a change; args are the arguments of kubectl
-// kausality that select the list, with a space before each.
+// CardOf returns the card of a group, without its changes, each of which EntryOf describes. ruling is what was decided about a change; args are the
+// arguments of kubectl kausality that select the list, with a space before each.
 func CardOf(g *Group, ruling func(*v1alpha1.Drift) Ruling, args string) *Card {
 	in := ""
 	if n := len(g.Namespaces()); n > 1 {
@@ -76,7 +76,7 @@ func CardOf(g *Group, ruling func(*v1alpha1.Drift) Ruling, args string) *Card {
 	return c
 }
 
-// EntryOf a change.
+// EntryOf returns the entry of a change.
 func EntryOf(d *v1alpha1.Drift, s Ruling) Entry {
 	e := Entry{Drift: d, Effect: Effect(d), Change: Summary(d), Parent: Describe(d.Spec.Parent), Since: Since(d), State: State(d, s), Actions: ActionsOf(d, s)}
 	if d.Status.Lacks != "" {

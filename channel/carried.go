@@ -16,7 +16,7 @@ func Carried(d *v1alpha1.Drift, annotations map[string]string) *v1alpha1.HopAppr
 	return approval.ParseClaims(annotations[v1alpha1.AnnotationKeyClaims]).UsedFor(d.Spec.ID, d.Status.LastSeen.Time, pending)
 }
 
-// UnlessCarried is an edit that changes nothing where the difference was let through.
+// UnlessCarried returns an edit that changes nothing where the difference was let through.
 func UnlessCarried(d *v1alpha1.Drift, key string, edit annotate.Edit) annotate.Edit {
 	return annotate.Unless(func(annotations map[string]string) bool { return Carried(d, annotations) != nil }, key, edit)
 }

@@ -44,7 +44,7 @@ func CauseKey(d *v1alpha1.Drift) string {
 // plainKey is a key that no shell interprets and that is short enough to be typed.
 var plainKey = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,79}$`)
 
-// causeTitle is what a cause is, as the beginning of a sentence.
+// causeTitle returns what a cause is, as the beginning of a sentence.
 func causeTitle(d *v1alpha1.Drift) string {
 	if IsExternalDrift(d) {
 		return "external drift: external resources differ from what Crossplane wants"
@@ -58,12 +58,12 @@ var causeAs = map[v1alpha1.CauseKind]string{
 	v1alpha1.CauseImage: "image", v1alpha1.CauseController: "controller", v1alpha1.CauseUser: "user", v1alpha1.CauseEdit: "edit by",
 }
 
-// causeName is what a cause is, with its name.
+// causeName returns what a cause is, with its name.
 func causeName(c v1alpha1.HopCause) string {
 	return cmp.Or(causeAs[c.Kind], string(c.Kind)) + " " + c.Name
 }
 
-// CauseLines is a line for each of some causes that cannot be distinguished, with its author.
+// CauseLines returns a line for each of some causes that cannot be distinguished, with its author.
 func CauseLines(causes []v1alpha1.HopCause) []string {
 	label := "cause: "
 	if len(causes) > 1 {
@@ -72,7 +72,7 @@ func CauseLines(causes []v1alpha1.HopCause) []string {
 	return lists.Map(causes, func(c v1alpha1.HopCause) string { return label + causeName(c) + AuthorOf(c) })
 }
 
-// AuthorOf a cause, as the end of a sentence; empty where it is unknown (KR-07-11).
+// AuthorOf returns the author of a cause, as the end of a sentence; empty where it is unknown (KR-07-11).
 func AuthorOf(c v1alpha1.HopCause) string {
 	switch {
 	case c.Author != "" && c.Claimed:

@@ -59,7 +59,7 @@ type Exception struct {
 	Spec            v1alpha1.ApprovalPolicySpec
 }
 
-// Kind of the policy.
+// Kind returns the kind of the policy.
 func (e *Exception) Kind() string {
 	if e.Namespace == "" {
 		return v1alpha1.KindClusterApprovalPolicy
@@ -67,7 +67,7 @@ func (e *Exception) Kind() string {
 	return v1alpha1.KindApprovalPolicy
 }
 
-// Resource of the policy, in the plural.
+// Resource returns the resource of the policy, in the plural.
 func (e *Exception) Resource() string {
 	if e.Namespace == "" {
 		return "clusterapprovalpolicies"
@@ -75,7 +75,7 @@ func (e *Exception) Resource() string {
 	return "approvalpolicies"
 }
 
-// Policy is the object to create.
+// Policy returns the object to create.
 func (e *Exception) Policy() (*unstructured.Unstructured, error) {
 	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&e.Spec)
 	if err != nil {
@@ -111,7 +111,7 @@ func exceptionLike(d *v1alpha1.Drift, scope ExceptionScope, until time.Time) *Ex
 	}
 }
 
-// subjectOf a user by their name.
+// subjectOf returns the subject of a user by their name.
 func subjectOf(user string) v1alpha1.Subject {
 	if rest, is := strings.CutPrefix(user, "system:serviceaccount:"); is {
 		if namespace, name, ok := strings.Cut(rest, ":"); ok {

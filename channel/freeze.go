@@ -13,7 +13,7 @@ import (
 	"github.com/kausality-io/function-kausality/cli/annotate"
 )
 
-// FreezeAction is what may be done about the freeze of an object, by its annotations: it is frozen, or unfrozen.
+// FreezeAction returns what may be done about the freeze of an object, by its annotations: it is frozen, or unfrozen.
 func FreezeAction(annotations map[string]string, now time.Time) Action {
 	if approval.FreezeOf(annotations, now) != nil {
 		return ActionUnfreeze
@@ -27,7 +27,7 @@ func FreezeFingerprint(annotations map[string]string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// DecideFreeze is what a click about the freeze of an object means, by the annotations that it has now. The freeze of another user is removed
+// DecideFreeze returns what a click about the freeze of an object means, by the annotations that it has now. The freeze of another user is removed
 // where it is the one that was shown (KR-17-17).
 func DecideFreeze(c Click, on v1alpha1.ObjectReference, annotations map[string]string, user string) (Decision, Refusal) {
 	switch {

@@ -32,7 +32,7 @@ func ByCause(list []v1alpha1.Drift) []*Group {
 	return out
 }
 
-// Oldest of the group.
+// Oldest returns the oldest of the group.
 func (g *Group) Oldest() *v1alpha1.Drift {
 	out := g.Drifts[0]
 	for _, d := range g.Drifts {
@@ -55,7 +55,7 @@ func (g *Group) Distinct(of func(*v1alpha1.Drift) string) (out []string) {
 	return out
 }
 
-// Namespaces of the group.
+// Namespaces returns the namespaces of the group.
 func (g *Group) Namespaces() []string {
 	return g.Distinct(func(d *v1alpha1.Drift) string { return d.Namespace })
 }
@@ -71,7 +71,7 @@ func (g *Group) Objects() int {
 	}))
 }
 
-// authors are the lines of the causes whose authors are known, once each.
+// authors returns the lines of the causes whose authors are known, once each.
 func (g *Group) authors() (lines []string) {
 	for _, d := range g.Drifts {
 		s := &d.Spec
@@ -89,7 +89,7 @@ type FieldCount struct {
 	Count int
 }
 
-// fields that change, the most frequent first.
+// fields returns the fields that change, the most frequent first.
 func (g *Group) fields() (out []FieldCount) {
 	at := map[string]int{}
 	for _, d := range g.Drifts {
@@ -114,7 +114,7 @@ func (g *Group) fields() (out []FieldCount) {
 	return out
 }
 
-// approve is the command that approves the changes of a cause that are not rejected; "" where all are. args select them where they are not named by id.
+// approve returns the command that approves the changes of a cause that are not rejected; "" where all are. args select them where they are not named by id.
 func (g *Group) approve(ruling func(*v1alpha1.Drift) Ruling, args string) string {
 	open := &Group{Key: g.Key}
 	for _, d := range g.Drifts {

@@ -10,7 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Ruling of a pending change: what was decided about it or its parent. The zero value is of one about which nothing was, or is known.
+// Ruling of a pending change: what was decided about it or its parent. The zero value means that nothing was decided, or that it is unknown.
 type Ruling struct {
 	// Rejected is the rejection that forbids it; nil for none.
 	Rejected *v1alpha1.Rejection `json:"rejected,omitempty"`
@@ -22,7 +22,7 @@ type Ruling struct {
 	Approved bool `json:"-"`
 }
 
-// State of a pending change in a word each; empty where nothing was decided about it (KR-12-30).
+// State returns the state of a pending change in a word each; empty where nothing was decided about it (KR-12-30).
 func State(d *v1alpha1.Drift, s Ruling) string {
 	var out []string
 	if s.Rejected != nil {
@@ -40,7 +40,7 @@ func State(d *v1alpha1.Drift, s Ruling) string {
 	return strings.Join(out, ", ")
 }
 
-// RulingLines are why a pending change is rejected, frozen or snoozed, and what ends that.
+// RulingLines returns why a pending change is rejected, frozen or snoozed, and what ends that.
 func RulingLines(d *v1alpha1.Drift, s Ruling) (out []string) {
 	if r := s.Rejected; r != nil {
 		out = append(out, fmt.Sprintf("rejected on %s: %s; to withdraw: %s", Describe(d.Spec.Parent), r.Reason, WithdrawCommand(d)))

@@ -17,13 +17,13 @@ var operations = map[string]string{
 	string(admission.Create): "create", string(admission.Update): "change", string(admission.Delete): "delete",
 }
 
-// OperationVerb is what an operation does, as a verb; empty for none.
+// OperationVerb returns what an operation does, as a verb; empty for none.
 func OperationVerb(operation string) string { return operations[operation] }
 
 // maxSummaryFields that a summary lists.
 const maxSummaryFields = 3
 
-// Summary of a Drift in one line: operation, object, fields.
+// Summary returns the summary of a Drift in one line: operation, object, fields.
 func Summary(d *v1alpha1.Drift) string {
 	out := Effect(d)
 	if len(d.Spec.Difference) == 0 || IsExternal(d) && d.Spec.Operation == string(admission.Delete) {
@@ -40,7 +40,7 @@ func Summary(d *v1alpha1.Drift) string {
 	return out + ": " + strings.Join(parts, "; ")
 }
 
-// Effect of a change without its fields: operation and object.
+// Effect returns the effect of a change without its fields: operation and object.
 func Effect(d *v1alpha1.Drift) string {
 	object := Describe(d.Spec.Child)
 	switch {
@@ -52,7 +52,7 @@ func Effect(d *v1alpha1.Drift) string {
 	return operations[d.Spec.Operation] + " " + object
 }
 
-// Field of a difference in one line. What the composition function holds has no
+// Field returns the field of a difference in one line. What the composition function holds has no
 // values.
 func Field(f v1alpha1.FieldDifference) string {
 	switch {
@@ -66,10 +66,10 @@ func Field(f v1alpha1.FieldDifference) string {
 	return fmt.Sprintf("%s: %s → %s", f.Path, f.Old, f.New)
 }
 
-// Describe an object: kind, namespace and name.
+// Describe describes an object: kind, namespace and name.
 func Describe(o v1alpha1.ObjectReference) string { return identity.Describe(identity.Ref(o)) }
 
-// Plural is a count with its noun, as in "1 object" and "2 objects".
+// Plural returns a count with its noun, as in "1 object" and "2 objects".
 func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -80,7 +80,7 @@ func Plural(n int, noun string) string {
 // maxCell is how many characters of a change a line shows.
 const maxCell = 160
 
-// Clip a text to what a line shows of a change.
+// Clip clips a text to what a line shows of a change.
 func Clip(s string) string {
 	n := 0
 	for i := range s {
@@ -91,7 +91,7 @@ func Clip(s string) string {
 	return s
 }
 
-// Printable is a text without characters that are not shown or change how others are: control characters become spaces but for line feeds, and
+// Printable returns a text without characters that are not shown or change how others are: control characters become spaces but for line feeds, and
 // marks of direction and zero-width characters are left out. Invalid UTF-8 becomes U+FFFD.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
@@ -123,7 +123,7 @@ func ExplainCommand(d *v1alpha1.Drift) string {
 	return "kubectl kausality pending" + InNamespace(d.Namespace) + " --cause " + CauseKey(d) + " --limit 0"
 }
 
-// Part of a sentence: a text with what is before and after it; empty where the text is.
+// Part returns the part of a sentence: a text with what is before and after it; empty where the text is.
 func Part(before, text, after string) string {
 	if text == "" {
 		return ""

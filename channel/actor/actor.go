@@ -39,13 +39,13 @@ func New(config *rest.Config, mapper meta.RESTMapper, manager string) (*Actor, e
 // RefusedError is an error of the decision itself, which the user is answered.
 type RefusedError struct{ Err error }
 
-// Error is that of the decision.
+// Error returns that of the decision.
 func (e *RefusedError) Error() string { return e.Err.Error() }
 
 // Unwrap implements errors.Unwrap.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// resource of an object.
+// resource returns the resource of an object.
 func (a *Actor) resource(on v1alpha1.ObjectReference) (dynamic.ResourceInterface, error) {
 	gvk := schema.FromAPIVersionAndKind(on.APIVersion, on.Kind)
 	m, err := a.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
@@ -71,7 +71,7 @@ func (a *Actor) Holder(ctx context.Context, on v1alpha1.ObjectReference) (map[st
 	return o.GetAnnotations(), nil
 }
 
-// Write a decision about a change; nil for one about an object. It returns what an approval has led to as sentences, empty for other decisions. What
+// Write writes a decision about a change; nil for one about an object. It returns what an approval has led to as sentences, empty for other decisions. What
 // cannot be written as it is stored now is a RefusedError.
 func (a *Actor) Write(ctx context.Context, d *v1alpha1.Drift, do channel.Decision) (string, error) {
 	c, err := a.resource(do.On)
@@ -104,7 +104,7 @@ func (a *Actor) Write(ctx context.Context, d *v1alpha1.Drift, do channel.Decisio
 	return a.cast(ctx, d, last), nil
 }
 
-// cast is what an approval has led to, as far as the user may read what decides about it.
+// cast returns what an approval has led to, as far as the user may read what decides about it.
 func (a *Actor) cast(ctx context.Context, d *v1alpha1.Drift, change annotate.Change) string {
 	i, err := inspect.New(ctx, a.config, inspect.Options{Mapper: a.mapper})
 	if err != nil {

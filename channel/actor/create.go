@@ -12,7 +12,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Create an object. Nothing is changed if it exists already with the same spec. If another object has its name, or may not be read, that is a
+// Create creates an object. Nothing is changed if it exists already with the same spec. If another object has its name, or may not be read, that is a
 // RefusedError.
 func (a *Actor) Create(ctx context.Context, o *unstructured.Unstructured) error {
 	c, err := a.resource(v1alpha1.ObjectReference{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace()})

@@ -23,7 +23,7 @@ type changeData struct {
 // link to an action.
 type link struct{ Text, Href, Class string }
 
-// show one change: what it is, from the user to the external system, and what was decided about it (KR-17-12).
+// show shows one change: what it is, from the user to the external system, and what was decided about it (KR-17-12).
 func (p changes) show(ctx context.Context, q *query) (*answer, error) {
 	c, err := p.view.Change(ctx, q.URL.Query().Get("namespace"), q.PathValue("id"))
 	if err != nil {
@@ -40,7 +40,7 @@ func (p changes) show(ctx context.Context, q *query) (*answer, error) {
 	return &answer{live: true, template: "change.html", title: channel.Clip(data.Effect), data: data}, nil
 }
 
-// action about a change as a link.
+// action returns the action about a change as a link.
 func (p changes) action(d *v1alpha1.Drift, a channel.Action) link {
 	if a == channel.ActionException {
 		return link{Text: channel.Label(a) + "…", Href: p.links.change(d, a), Class: "other"}

@@ -18,7 +18,7 @@ type confirmData struct {
 	To string
 }
 
-// confirmation as a page, with links to where it leads.
+// confirmation returns the confirmation as a page, with links to where it leads.
 func confirmation(c *view.Confirmation, back, to string) *answer {
 	a := &answer{status: c.Status, template: "confirm.html", title: c.Verb + ": " + channel.Clip(c.About), data: &confirmData{c, back, to}}
 	if c.Exception != nil {
@@ -52,7 +52,7 @@ func (p changes) decide(ctx context.Context, q *query) (*answer, error) {
 	return &answer{to: p.links.change(d, "")}, nil
 }
 
-// formOf a query.
+// formOf returns the form of a query.
 func formOf(q *query) view.Form {
 	f := q.PostForm
 	return view.Form{

@@ -107,7 +107,7 @@ func (p *Page) enter(w http.ResponseWriter, r *http.Request) {
 	p.render(w, r, nil, &answer{template: "enter.html", title: "Welcome"})
 }
 
-// refuse a request before it is of a session.
+// refuse refuses a request that belongs to no session.
 func (p *Page) refuse(w http.ResponseWriter, r *http.Request, status int, title, text string) {
 	p.render(w, r, nil, p.failed(&view.State{Status: status, Title: title, Text: text}))
 }

@@ -16,7 +16,7 @@ type links struct {
 	base string
 }
 
-// href is a link to a path of the page, with a query of names and values.
+// href returns a link to a path of the page, with a query of names and values.
 func (l links) href(path string, pairs ...string) string {
 	q := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -28,7 +28,7 @@ func (l links) href(path string, pairs ...string) string {
 	return l.base + path + "?" + q.Encode()
 }
 
-// change is the page of a change or, with an action, the page that confirms it.
+// change returns the page of a change or, with an action, the page that confirms it.
 func (l links) change(d *v1alpha1.Drift, a channel.Action) string {
 	path := "/change/" + d.Name
 	if a != "" {
@@ -37,7 +37,7 @@ func (l links) change(d *v1alpha1.Drift, a channel.Action) string {
 	return l.href(path, "namespace", d.Namespace)
 }
 
-// object is the page of an object; empty for one without a name.
+// object returns the page of an object; empty for one without a name.
 func (l links) object(o v1alpha1.ObjectReference) string {
 	if o.Name == "" {
 		return ""
@@ -45,7 +45,7 @@ func (l links) object(o v1alpha1.ObjectReference) string {
 	return l.freeze(o, "")
 }
 
-// freeze is the page of an object or, with an action, the page that confirms its freeze or the end of it.
+// freeze returns the page of an object or, with an action, the page that confirms its freeze or the end of it.
 func (l links) freeze(o v1alpha1.ObjectReference, a channel.Action) string {
 	path := "/object"
 	if a != "" {

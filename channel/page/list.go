@@ -25,7 +25,7 @@ type paging struct {
 	Before, After string
 }
 
-// pageOf a list of n, by the parameter from of a query. link is the page that begins with a number.
+// pageOf returns the page of a list of n, by the parameter from of a query. link is the page that begins with a number.
 func pageOf(r *http.Request, n, size int, link func(from string) string) (p paging, from, to int) {
 	from, err := strconv.Atoi(r.URL.Query().Get("from"))
 	if err != nil || from < 0 || from >= n {
@@ -66,7 +66,7 @@ type cardData struct {
 // behindData of a change that no approval lets pass.
 type behindData struct{ Text, Parent, Href string }
 
-// overview is the first page: what waits, by cause (KR-17-12).
+// overview returns the first page: what waits, by cause (KR-17-12).
 func (p lists) overview(ctx context.Context, q *query) (*answer, error) {
 	s, err := p.view.Pending(ctx)
 	if s == nil {

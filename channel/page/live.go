@@ -56,7 +56,7 @@ func (s *streams) join() chan struct{} {
 	return c
 }
 
-// leave a stream.
+// leave leaves a stream.
 func (s *streams) leave(c chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +71,7 @@ func (s *streams) idle() bool {
 	return len(s.open) == 0 && clock.Since(s.left) > lingerFor
 }
 
-// signal all streams.
+// signal signals all streams.
 func (s *streams) signal() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 	defer beat.Stop()
 	for event := "open"; ; {
 		if err := out.SetWriteDeadline(clock.Local().Add(writeFor)); err != nil {
-			return // a server without deadlines is none of this page
+			return // a server without deadlines does not serve this page
 		}
 		if _, err := fmt.Fprintf(w, "event: %s\ndata:\n\n", event); err != nil || out.Flush() != nil {
 			return // the browser is gone

@@ -20,13 +20,13 @@ type objectData struct {
 	Freeze link
 }
 
-// referenced is the object that a query names.
+// referenced returns the object that a query names.
 func referenced(q *query) v1alpha1.ObjectReference {
 	v := q.URL.Query()
 	return v1alpha1.ObjectReference{APIVersion: v.Get("apiVersion"), Kind: v.Get("kind"), Namespace: v.Get("namespace"), Name: v.Get("name")}
 }
 
-// show one object: from the user to the external system, what waits about it, and what was decided.
+// show shows one object: from the user to the external system, what waits about it, and what was decided.
 func (p objects) show(ctx context.Context, q *query) (*answer, error) {
 	o, err := p.view.Object(ctx, referenced(q))
 	if err != nil {
@@ -51,7 +51,7 @@ func (p objects) confirm(ctx context.Context, q *query) (*answer, error) {
 	return p.confirmed(ref, c), nil
 }
 
-// confirmed is the page that confirms a freeze.
+// confirmed returns the page that confirms a freeze.
 func (p objects) confirmed(ref v1alpha1.ObjectReference, c *view.Confirmation) *answer {
 	return confirmation(c, p.links.object(ref), p.links.freeze(ref, c.Action)) // it may be shown where the other one was sent
 }

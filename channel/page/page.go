@@ -69,7 +69,7 @@ func New(o Options) (*Page, error) {
 	return p, nil
 }
 
-// Link that begins the session, as a path with its query. It is good once, for ten minutes.
+// Link returns the link that begins the session, as a path with its query. It is good once, for ten minutes.
 func (p *Page) Link() string { return p.base + "/enter?token=" + p.sessions.token }
 
 // handler of a page, which reads with ctx.
@@ -105,7 +105,7 @@ type retry struct {
 	To, Reason, Shown, Scope, At, Until, Opened string
 }
 
-// handle a checked request with a handler.
+// handle handles a checked request with a handler.
 func (p *Page) handle(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), view.ReadFor)
@@ -123,7 +123,7 @@ func (p *Page) handle(h handler) http.Handler {
 	})
 }
 
-// failed is the answer where a page cannot be shown.
+// failed returns the answer where a page cannot be shown.
 func (p *Page) failed(err error) *answer {
 	state := (*stateError)(nil)
 	if !errors.As(err, &state) {

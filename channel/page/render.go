@@ -32,7 +32,7 @@ type asset struct {
 	kind    string
 }
 
-// pathOf an asset with a name.
+// pathOf returns the path of an asset with a name.
 func pathOf(name string, content []byte) string {
 	sum := sha256.Sum256(content)
 	return "/" + hex.EncodeToString(sum[:6]) + "-" + name
@@ -55,7 +55,7 @@ var functions = template.FuncMap{
 	"pair": func(n *node, now time.Time) map[string]any { return map[string]any{"N": n, "Now": now} },
 }
 
-// parse the templates of pages, which are part of the program.
+// parse parses the templates of pages, which are part of the program.
 func parse(names ...string) map[string]*template.Template {
 	out := map[string]*template.Template{}
 	for _, n := range names {
@@ -65,7 +65,7 @@ func parse(names ...string) map[string]*template.Template {
 	return out
 }
 
-// age of a time at another one, as kubectl prints it; empty for no time.
+// age returns the age of a time at another one, as kubectl prints it; empty for no time.
 func age(now time.Time, t metav1.Time) string {
 	if t.IsZero() {
 		return ""
@@ -85,7 +85,7 @@ type layout struct {
 	Data   any
 }
 
-// render the answer to a request of a session, or of none.
+// render renders the answer to a request of a session, or of none.
 func (p *Page) render(w http.ResponseWriter, r *http.Request, s *session, a *answer) {
 	l := layout{Title: a.title, Base: p.base, Style: stylePath, Script: scriptPath, Now: p.options.Now(), Data: a.data}
 	if s != nil {
@@ -110,7 +110,7 @@ func (p *Page) render(w http.ResponseWriter, r *http.Request, s *session, a *ans
 	_, _ = w.Write([]byte(body)) // a browser that is gone
 }
 
-// serve an asset.
+// serve serves an asset.
 func (a *asset) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
 	w.Header().Set("Content-Type", a.kind+"; charset=utf-8")

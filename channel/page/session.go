@@ -35,7 +35,7 @@ type session struct {
 // note what the next page shows.
 func (s *session) note(text string) { s.notice.Store(text) }
 
-// noted is what the page shows; it is forgotten then.
+// noted returns what the page shows; it is forgotten then.
 func (s *session) noted() string {
 	out, _ := s.notice.Swap("").(string)
 	return out
@@ -64,7 +64,7 @@ func random(n int) string {
 	return hex.EncodeToString(raw)
 }
 
-// begin the session by the token of the link; nil where it is another one, was used, or is too old.
+// begin begins the session by the token of the link; nil if the token differs, was used, or is too old.
 func (s *sessions) begin(token string) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ type node struct {
 	Nodes []*node
 }
 
-// tree with links; nil for none.
+// tree returns the tree with links; nil for none.
 func (l links) tree(n *view.Node) *node {
 	if n == nil {
 		return nil

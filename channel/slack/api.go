@@ -33,7 +33,7 @@ func newAPI(t Tokens, channel, url string) *api {
 	return &api{client: slack.New(t.Bot, options...), channel: channel}
 }
 
-// options of a message: nothing in it is linked or unfolded.
+// options returns the options of a message: nothing in it is linked or unfolded.
 func (m message) options(thread string) []slack.MsgOption {
 	out := []slack.MsgOption{slack.MsgOptionText(m.text, false), slack.MsgOptionBlocks(m.blocks...), slack.MsgOptionDisableLinkUnfurl(),
 		slack.MsgOptionDisableMediaUnfurl(), slack.MsgOptionParse(false)}
@@ -43,13 +43,13 @@ func (m message) options(thread string) []slack.MsgOption {
 	return out
 }
 
-// post a message, in a thread where that is not empty.
+// post posts a message, in a thread where that is not empty.
 func (a *api) post(ctx context.Context, thread string, m message) (string, error) {
 	_, ts, err := a.client.PostMessageContext(ctx, a.channel, m.options(thread)...)
 	return ts, explained(err)
 }
 
-// update a message.
+// update updates a message.
 func (a *api) update(ctx context.Context, ts string, m message) error {
 	_, _, _, err := a.client.UpdateMessageContext(ctx, a.channel, ts, m.options("")...) //nolint:dogsled // They are known.
 	return explained(err)
@@ -62,7 +62,7 @@ func (a *api) answer(ctx context.Context, user, thread, text string) error {
 	return explained(err)
 }
 
-// check that tokens, workspace, channel and users are good; the error is one line for the operator (KR-17-11).
+// check checks that tokens, workspace, channel and users are good; the error is one line for the operator (KR-17-11).
 func (a *api) check(ctx context.Context, c *Config) error {
 	if err := a.accepted(ctx, c); err != nil || len(c.Users) == 0 {
 		return err
@@ -110,7 +110,7 @@ var hints = map[string]string{
 	"missing_scope":     "the app has not all scopes of the manifest in docs/slack.md",
 }
 
-// codeOf an error of Slack; empty for any other.
+// codeOf returns the code of an error of Slack; empty for any other.
 func codeOf(err error) string {
 	code, _ := errors.AsType[slack.SlackErrorResponse](err)
 	return code.Err
@@ -137,7 +137,7 @@ func isCode(err error, codes ...string) bool { return slices.Contains(codes, cod
 // isPermanent reports whether an error of Slack remains until the configuration or the app in Slack is changed.
 func isPermanent(err error) bool { return hints[codeOf(err)] != "" }
 
-// retryAfter is how long Slack is to be left alone; zero where it names no time.
+// retryAfter returns how long Slack is to be left alone; zero where it names no time.
 func retryAfter(err error) time.Duration {
 	if limited := (*slack.RateLimitedError)(nil); errors.As(err, &limited) {
 		return limited.RetryAfter

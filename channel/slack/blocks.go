@@ -89,7 +89,7 @@ func (r renderer) main(c *channel.Card, members []member, listed int) message {
 	return m
 }
 
-// cause of a message: what it is, who made it, what it would change, since when.
+// cause returns the cause of a message: what it is, who made it, what it would change, since when.
 func (r renderer) cause(c *channel.Card, total, open int) []slack.RichTextSectionElement {
 	count := c.Counts
 	if open < total {
@@ -105,7 +105,7 @@ func (r renderer) cause(c *channel.Card, total, open int) []slack.RichTextSectio
 	return out
 }
 
-// entry of a change in the thread.
+// entry returns the entry of a change in the thread.
 func (r renderer) entry(m *member) message {
 	d := m.entry.Drift
 	out := message{text: fallback(r.where() + m.entry.Effect)}
@@ -119,12 +119,12 @@ func (r renderer) entry(m *member) message {
 	return out
 }
 
-// fields of a difference, a line each.
+// fields returns the fields of a difference, a line each.
 func fields(d *v1alpha1.Drift) string {
 	return lines(lists.Map(d.Spec.Difference, channel.Field), maxLines)
 }
 
-// outcome of a change and what was decided about it; nil for nothing.
+// outcome returns the outcome of a change and what was decided about it; nil for nothing.
 func (r renderer) outcome(m *member) []slack.Block {
 	var all []string
 	if m.over {
@@ -145,7 +145,7 @@ func (r renderer) outcome(m *member) []slack.Block {
 	return []slack.Block{richText(literal(text, false))}
 }
 
-// actions of a change as buttons; nil where it is over.
+// actions returns the actions of a change as buttons; nil where it is over.
 func (r renderer) actions(m *member) []slack.Block {
 	if m.over {
 		return nil
@@ -157,7 +157,7 @@ func (r renderer) actions(m *member) []slack.Block {
 // Prefix of the ids of actions.
 const actionPrefix = "kausality:"
 
-// label of the button of an action.
+// label returns the label of the button of an action.
 func label(a channel.Action) string {
 	if a == channel.ActionReject || a == channel.ActionSnooze { // more is entered or chosen then
 		return channel.Label(a) + "…"
@@ -168,7 +168,7 @@ func label(a channel.Action) string {
 // snoozeLabels of the times that are offered.
 var snoozeLabels = map[string]string{"1h": "1 hour", "8h": "8 hours", "monday": "until Monday"}
 
-// button of an action.
+// button returns the button of an action.
 func (r renderer) button(a channel.Action, d *v1alpha1.Drift) slack.BlockElement {
 	id := actionPrefix + string(a)
 	if a == channel.ActionSnooze {
@@ -189,12 +189,12 @@ func (r renderer) button(a channel.Action, d *v1alpha1.Drift) slack.BlockElement
 	return b
 }
 
-// page of a change.
+// page returns the page of a change.
 func (r renderer) page(d *v1alpha1.Drift) string {
 	return strings.NewReplacer("{namespace}", url.PathEscape(d.Namespace), "{id}", url.PathEscape(d.Name)).Replace(r.config.Page.URL)
 }
 
-// reference to a change as it is shown, which its buttons carry: cluster, Drift and fingerprint.
+// reference returns the reference to a change as it is shown, which its buttons carry: cluster, Drift and fingerprint.
 func reference(cluster string, d *v1alpha1.Drift) string {
 	return strings.Join([]string{"v1", cluster, d.Namespace, d.Name, channel.Fingerprint(d)}, "|")
 }
@@ -204,7 +204,7 @@ type target struct {
 	Cluster, Namespace, Name, Shown string
 }
 
-// parseReference of a block; false for one that is none of ours.
+// parseReference of a block; false for a block of another app.
 func parseReference(s string) (t target, ok bool) {
 	p := strings.Split(s, "|")
 	if len(s) > maxReference || len(p) != 5 || p[0] != "v1" || p[3] == "" || p[4] == "" {
@@ -216,10 +216,10 @@ func parseReference(s string) (t target, ok bool) {
 // where the changes are, as the beginning of a line.
 func (r renderer) where() string { return channel.Part("", r.config.ClusterName, ": ") }
 
-// time of day with its date.
+// time returns the time of day with its date.
 func (r renderer) time(t time.Time) string { return t.In(r.zone).Format("2 Jan 15:04 MST") }
 
-// lines of texts, each on one line and cut, at most some and at most maxCode characters, with a last line that counts the others.
+// lines returns the lines of texts, each on one line and cut, at most some and at most maxCode characters, with a last line that counts the others.
 func lines(all []string, limit int) string {
 	var out []string
 	size := 0

@@ -64,7 +64,7 @@ type Email struct {
 	Groups []string `json:"groups,omitempty"`
 }
 
-// Load a configuration. Fields that are not known are errors.
+// Load loads a configuration. Fields that are not known are errors.
 func Load(file string) (*Config, error) {
 	raw, err := os.ReadFile(file) //nolint:gosec // The operator names the file.
 	if err != nil {
@@ -85,7 +85,7 @@ var (
 	resourceID  = regexp.MustCompile(`^[a-z][a-z0-9]*(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 )
 
-// Check a configuration: each error names its field (KR-17-05).
+// Check checks a configuration: each error names its field (KR-17-05).
 func (c *Config) Check() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -158,7 +158,7 @@ func (c *Config) checkPersons() (errs []error) {
 	return errs
 }
 
-// check that a person may be impersonated: system users and groups never are.
+// check checks that a person may be impersonated: system users and groups never are.
 func (p Person) check() error {
 	if p.User == "" {
 		return errors.New("the user is missing")
@@ -171,7 +171,7 @@ func (p Person) check() error {
 	return nil
 }
 
-// describe a person with the groups, for answers.
+// describe describes a person with the groups, for answers.
 func (p Person) describe() string {
 	if len(p.Groups) == 0 {
 		return p.User
@@ -184,7 +184,7 @@ func isSystem(name string) bool {
 	return strings.TrimSpace(name) == "" || strings.HasPrefix(strings.ToLower(strings.TrimSpace(name)), "system:")
 }
 
-// location of times that are shown and chosen.
+// location returns the location of times that are shown and chosen.
 func (c *Config) location() *time.Location {
 	if at, err := time.LoadLocation(c.TimeZone); err == nil {
 		return at
@@ -192,7 +192,7 @@ func (c *Config) location() *time.Location {
 	return time.UTC
 }
 
-// Warnings about a configuration that is valid.
+// Warnings returns the warnings about a configuration that is valid.
 func (c *Config) Warnings() (out []string) {
 	if c.ImpersonateAll {
 		out = append(out, "impersonateAnyone: this process may act as any user of the cluster: who controls it, or a mailbox of the workspace, decides as that user")

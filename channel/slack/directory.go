@@ -69,7 +69,7 @@ func (p *directory) of(ctx context.Context, team, user string) (Person, error) {
 	return found, nil
 }
 
-// personOf a member by e-mail: a full member of the workspace, with a confirmed address of a domain that is configured.
+// personOf returns the person of a member by e-mail: a full member of the workspace, with a confirmed address of a domain that is configured.
 func personOf(c *Config, u *slack.User) (Person, error) {
 	address := strings.TrimSpace(u.Profile.Email)
 	local, domain, ok := strings.Cut(address, "@")
@@ -96,7 +96,7 @@ func personOf(c *Config, u *slack.User) (Person, error) {
 
 func isBot(u *slack.User) bool { return u.IsBot || u.IsAppUser || u.IsWorkflowBot || u.IsConnectorBot }
 
-// isGuest reports whether a member is none of the workspace in full, or not yet.
+// isGuest reports whether a member is not a full member of the workspace, or not yet.
 func isGuest(u *slack.User) bool {
 	return u.IsRestricted || u.IsUltraRestricted || u.IsStranger || u.IsInvitedUser
 }

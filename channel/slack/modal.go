@@ -11,7 +11,7 @@ import (
 	"github.com/kausality-io/function-kausality/channel"
 )
 
-// reasonView is the modal for the reason of a rejection.
+// reasonView returns the modal for the reason of a rejection.
 func reasonView(metadata string) slack.ModalViewRequest {
 	input := slack.NewPlainTextInputBlockElement(plain("As in: not before the audit is over", 150), reasonInput)
 	input.Multiline, input.MaxLength = true, maxReason

@@ -46,17 +46,17 @@ type poster struct {
 	delivered map[key]v1alpha1.DriftPhase
 }
 
-// storeError is an error of the API server while messages are sent, which is none of Slack.
+// storeError is an error of the API server while messages are sent, not an error of Slack.
 type storeError struct{ error }
 
-// load the records, when this replica becomes the leader.
+// load loads the records, when this replica becomes the leader.
 func (p *poster) load(ctx context.Context) (err error) {
 	p.records, err = p.store.records(ctx)
 	p.delivered = map[key]v1alpha1.DriftPhase{}
 	return err
 }
 
-// round of settling, sending and recording. An error is one of the API server; those of Slack are noted in the DriftReceiver.
+// round of settling, sending and recording. Errors come from the API server; those of Slack are noted in the DriftReceiver.
 func (p *poster) round(ctx context.Context) error {
 	list := &v1alpha1.DriftList{}
 	if err := p.drifts.List(ctx, list); err != nil {
@@ -87,7 +87,7 @@ func (p *poster) round(ctx context.Context) error {
 // probeEvery is how often Slack is tried while nothing is to be sent, so that a token which was revoked is known before a change is held.
 const probeEvery = time.Minute
 
-// probe whether Slack still accepts the app, where nothing was sent: now and then, and while it does not, as messages are tried (KR-17-11).
+// probe probes whether Slack still accepts the app, where nothing was sent: now and then, and while it does not, as messages are tried (KR-17-11).
 func (p *poster) probe(ctx context.Context) {
 	now := p.now()
 	if now.Before(p.owes.Next()) || !p.owes.Failing() && now.Before(p.probed.Add(probeEvery)) {
@@ -108,7 +108,8 @@ func (p *poster) failed(err error) {
 	p.log.Info("cannot write to Slack; it is tried again", "error", err.Error())
 }
 
-// send what differs from what was sent, at most perRound messages, and record in the Drifts what Slack shows. tried is whether something was to be sent.
+// send sends what differs from what was sent, at most perRound messages, and records in the Drifts what Slack shows. tried is whether something was to be
+// sent.
 func (p *poster) send(ctx context.Context, drifts map[key]*v1alpha1.Drift) (tried bool, err error) {
 	if p.now().Before(p.owes.Next()) {
 		return true, p.saveAll(ctx)
@@ -147,7 +148,7 @@ func (p *poster) saveAll(ctx context.Context) error {
 	return nil
 }
 
-// sendRecord sends the main message, then the entries of the thread. complete is whether nothing is left to send. An error is one of Slack.
+// sendRecord sends the main message, then the entries of the thread. complete is whether nothing is left to send. Errors come from Slack.
 func (p *poster) sendRecord(ctx context.Context, r *record, drifts map[key]*v1alpha1.Drift, left *int) (complete bool, err error) {
 	card, members := r.members(drifts)
 	listed := 0
@@ -198,7 +199,7 @@ func (p *poster) one(ctx context.Context, r *record, thread string, ts, sent *st
 	return true, nil
 }
 
-// digest of what a message shows.
+// digest returns the digest of what a message shows.
 func (m message) digest() string {
 	raw, err := json.Marshal([]any{m.text, m.blocks})
 	if err != nil {
@@ -250,7 +251,7 @@ func (p *poster) retire(ctx context.Context) error {
 // retireAfter is how long the record of a message is kept at least: the cache may show its Drifts as owed for a moment.
 const retireAfter = time.Minute
 
-// find the change of a record that a Drift is.
+// find finds the change of a record that a Drift is.
 func (p *poster) find(d *v1alpha1.Drift) (*record, *tracked) {
 	for _, r := range p.records {
 		for _, m := range r.Members {

@@ -48,7 +48,7 @@ type tracked struct {
 	Name      string `json:"name"`
 	// Since is its occurrence, in seconds.
 	Since int64 `json:"since"`
-	// Listed: it has an entry in the thread. TS and Sent are as of the record.
+	// Listed: it has an entry in the thread. TS and Sent mean the same as in record.
 	Listed bool   `json:"listed,omitempty"`
 	TS     string `json:"ts,omitempty"`
 	Sent   string `json:"sent,omitempty"`
@@ -85,7 +85,7 @@ func (r *record) over() bool {
 	return !slices.ContainsFunc(r.Members, func(m *tracked) bool { return !m.Over })
 }
 
-// settle the changes of records by the Drifts that exist now: which are over, and how.
+// settle settles the changes of records by the Drifts that exist now: which are over, and how.
 func settle(records []*record, drifts map[key]*v1alpha1.Drift) {
 	for _, r := range records {
 		for _, m := range r.Members {
@@ -104,7 +104,7 @@ func settle(records []*record, drifts map[key]*v1alpha1.Drift) {
 	}
 }
 
-// outcomeOf a change that is over; nil for one whose Drift is deleted.
+// outcomeOf returns the outcome of a change that is over; nil for one whose Drift is deleted.
 func outcomeOf(d *v1alpha1.Drift) string {
 	if d == nil {
 		return "Gone: the change is not held any more."
@@ -115,7 +115,7 @@ func outcomeOf(d *v1alpha1.Drift) string {
 // touch marks a record to be stored.
 func (r *record) touch() { r.dirty = true }
 
-// assign changes that a channel is to show to records, the open one of their cause or a new one (KR-17-07). What a record has already stays there.
+// assign assigns changes that a channel is to show to records, the open one of their cause or a new one (KR-17-07). What a record has already stays there.
 func assign(records []*record, owed []*v1alpha1.Drift, now time.Time) []*record {
 	known, open := map[key]bool{}, map[string]*record{}
 	for _, r := range records {
@@ -147,7 +147,7 @@ func assign(records []*record, owed []*v1alpha1.Drift, now time.Time) []*record 
 	return records
 }
 
-// members of a record as they are shown, and the card of its cause.
+// members returns the members of a record as they are shown, and the card of its cause.
 func (r *record) members(drifts map[key]*v1alpha1.Drift) (*channel.Card, []member) {
 	var list []v1alpha1.Drift
 	rulings := map[key]channel.Ruling{}
@@ -172,7 +172,7 @@ func (r *record) members(drifts map[key]*v1alpha1.Drift) (*channel.Card, []membe
 	return &r.Card, out
 }
 
-// ruling of a change, as far as it was decided here.
+// ruling returns the ruling of a change, as far as it was decided here.
 func (t *tracked) ruling() (s channel.Ruling) {
 	if t.Rejected != "" {
 		s.Rejected = &v1alpha1.Rejection{Reason: t.Rejected}

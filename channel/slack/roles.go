@@ -30,7 +30,7 @@ func WriteRoles(out io.Writer, c *Config, namespace string) error {
 	return nil
 }
 
-// roles as objects.
+// roles returns the roles as objects.
 func roles(c *Config, namespace string) []any {
 	meta := func(ns string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: Component, Namespace: ns, Labels: map[string]string{"app.kubernetes.io/managed-by": "kausality"}}
@@ -95,7 +95,7 @@ func impersonationRules(c *Config) (out []rbacv1.PolicyRule) {
 // modeUser is the mode of constrained impersonation for users that are neither nodes nor ServiceAccounts, which it never covers.
 const modeUser = "user-info"
 
-// constrainedRules are what the process may do as users: decide about objects, and read what became of that.
+// constrainedRules returns what the process may do as users: decide about objects, and read what became of that.
 func constrainedRules(c *Constrained) (out []rbacv1.PolicyRule) {
 	on := func(verbs ...string) []string {
 		for i := range verbs {

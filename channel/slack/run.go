@@ -37,14 +37,14 @@ type Options struct {
 	URL string
 }
 
-// Check that Slack accepts the configuration.
+// Check checks that Slack accepts the configuration.
 func Check(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*callTimeout)
 	defer cancel()
 	return newAPI(o.Tokens, o.Config.Channel, o.URL).check(ctx, o.Config)
 }
 
-// Run until the context ends. A configuration that Slack does not accept is an error at once; one that it ceases to accept is a condition of
+// Run runs until the context ends. A configuration that Slack does not accept is an error at once; one that it ceases to accept is a condition of
 // the DriftReceiver and a metric (KR-17-11).
 func Run(ctx context.Context, o Options) error {
 	for _, w := range o.Config.Warnings() {

@@ -43,7 +43,7 @@ type socket struct {
 // link is what is known of the connection of this replica. It is safe for concurrent use.
 type link struct{ err atomic.Pointer[error] }
 
-// set why there is no connection; nil where there is one.
+// set sets why there is no connection; nil where there is one.
 func (l *link) set(err error) { l.err.Store(&err) }
 
 // failure is why there is no connection; nil where there is one, or is about to be.
@@ -181,14 +181,14 @@ func (s *socket) action(ctx context.Context, in slack.InteractionCallback, a *sl
 	}
 }
 
-// keep a click before Slack stops to wait for it.
+// keep keeps a click before Slack stops to wait for it.
 func (s *socket) keep(ctx context.Context, c click) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	return s.store.keep(ctx, c)
 }
 
-// command that shows a change.
+// command returns the command that shows a change.
 func command(at target) string {
 	return "kubectl get drift" + channel.InNamespace(at.Namespace) + " " + at.Name + " -o yaml"
 }
@@ -206,19 +206,19 @@ func (s *socket) lostText(c click, err error) string {
 	return "Nothing was done: the click could not be stored. Click again, or use kubectl kausality."
 }
 
-// inform a user by a message that no other user sees.
+// inform informs a user by a message that no other user sees.
 func (s *socket) inform(ctx context.Context, c click, text string) {
 	if err := s.api.answer(ctx, c.User, c.Thread, text); err != nil {
 		s.log.Info("cannot answer a user", "member", c.Team+"/"+c.User, "error", err.Error())
 	}
 }
 
-// teamOf the user: another workspace's members are in channels that are shared with it.
+// teamOf returns the team of the user: another workspace's members are in channels that are shared with it.
 func teamOf(in slack.InteractionCallback) string {
 	return cmp.Or(in.User.TeamID, in.Team.ID)
 }
 
-// threadOf the message of an action; the message itself where it is in none.
+// threadOf returns the thread of the message of an action; the message itself where it is in none.
 func threadOf(in slack.InteractionCallback) string {
 	return cmp.Or(in.Message.ThreadTimestamp, in.Container.ThreadTs)
 }

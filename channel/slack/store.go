@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// labelHolds is what a ConfigMap of ours holds.
+	// labelHolds is the label for what a ConfigMap of this process holds.
 	labelHolds   = "kausality.io/slack"
 	holdsMessage = "message"
 	holdsClick   = "click"
@@ -98,7 +98,7 @@ func (s *store) list(ctx context.Context, holds string) ([]corev1.ConfigMap, err
 	return list.Items, nil
 }
 
-// keep a click. One that is stored already is no error: the same event may be delivered twice.
+// keep keeps a click. One that is stored already is no error: the same event may be delivered twice.
 func (s *store) keep(ctx context.Context, c click) error {
 	have, err := s.list(ctx, holdsClick)
 	if err != nil {
@@ -120,13 +120,13 @@ func (s *store) keep(ctx context.Context, c click) error {
 	return nil
 }
 
-// object of the store.
+// object returns the object of the store.
 func (s *store) object(name, holds string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: map[string]string{
 		labelHolds: holds, "app.kubernetes.io/managed-by": "kausality"}}}
 }
 
-// clicks that are stored, the oldest first.
+// clicks returns the clicks that are stored, the oldest first.
 func (s *store) clicks(ctx context.Context) ([]*stored, error) {
 	list, err := s.list(ctx, holdsClick)
 	if err != nil {
@@ -137,7 +137,7 @@ func (s *store) clicks(ctx context.Context) ([]*stored, error) {
 	return out, nil
 }
 
-// read a click.
+// read reads a click.
 func (s *store) read(o corev1.ConfigMap) *stored {
 	c := &stored{object: o}
 	raw := o.Data["click"]
@@ -152,7 +152,7 @@ func (s *store) read(o corev1.ConfigMap) *stored {
 	return c
 }
 
-// advance the progress of a click. It fails where another leader has advanced it.
+// advance advances the progress of a click. It fails where another leader has advanced it.
 func (s *store) advance(ctx context.Context, c *stored, p progress) error {
 	raw, err := json.Marshal(p)
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *store) advance(ctx context.Context, c *stored, p progress) error {
 	return nil
 }
 
-// forget a click or a record.
+// forget forgets a click or a record.
 func (s *store) forget(ctx context.Context, name string) error {
 	if err := s.live.Delete(ctx, s.object(name, "")); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("cannot delete what is stored: %w", err)
@@ -175,7 +175,7 @@ func (s *store) forget(ctx context.Context, name string) error {
 	return nil
 }
 
-// records of messages.
+// records returns the records of messages.
 func (s *store) records(ctx context.Context) (out []*record, err error) {
 	list, err := s.list(ctx, holdsMessage)
 	if err != nil {
@@ -191,7 +191,7 @@ func (s *store) records(ctx context.Context) (out []*record, err error) {
 	return out, nil
 }
 
-// save a record that has changed. It fails where another leader has written it.
+// save saves a record that has changed. It fails where another leader has written it.
 func (s *store) save(ctx context.Context, r *record) error {
 	if !r.dirty {
 		return nil

@@ -23,7 +23,7 @@ func cut(s string, limit int) string {
 	return s
 }
 
-// length of a text in UTF-16 units.
+// length returns the length of a text in UTF-16 units.
 func length(s string) (n int) {
 	for _, r := range s {
 		n += utf16.RuneLen(r) // of a rune of a string, which is never a surrogate

@@ -105,7 +105,7 @@ const (
 	resultFailed  = "failed"
 )
 
-// decide what a click means and write it as the person; the answer is for the user.
+// decide decides what a click means and writes it as the person; the answer is for the user.
 func (w *worker) decide(ctx context.Context, c *stored) (answer, result string, err error) {
 	if w.now().Sub(c.At) > maxWait {
 		return "Nothing was done: the click could not be worked off within an hour. Look at it again, and click again.", resultFailed, nil
@@ -132,7 +132,7 @@ func (w *worker) decide(ctx context.Context, c *stored) (answer, result string, 
 
 func (w *worker) render() renderer { return w.poster.render }
 
-// write the decision of a click about a change as it is stored now; nil for none.
+// write writes the decision of a click about a change as it is stored now; nil for none.
 func (w *worker) write(ctx context.Context, c *stored, at target, d *v1alpha1.Drift, p Person) (answer, result string, err error) {
 	as, err := w.as(p)
 	if err != nil {
@@ -208,7 +208,7 @@ func (w *worker) decided(c *stored, d *v1alpha1.Drift, p Person, outcome string)
 	return fmt.Sprintf("%s: %s. %s", channel.Describe(d.Spec.Child), text, outcome)
 }
 
-// refused is the answer for a click that decides nothing; the message is shown again as it is now.
+// refused returns the answer for a click that decides nothing; the message is shown again as it is now.
 func (w *worker) refused(why channel.Refusal, d *v1alpha1.Drift) string {
 	if d != nil {
 		if r, m := w.poster.find(d); m != nil {
@@ -230,7 +230,7 @@ func (w *worker) refused(why channel.Refusal, d *v1alpha1.Drift) string {
 	return "Nothing was done: the reason is missing."
 }
 
-// failed is the answer where the cluster refused the person; other errors pass, and the click waits.
+// failed returns the answer where the cluster refused the person; other errors pass, and the click waits.
 func (w *worker) failed(d *v1alpha1.Drift, p Person, err error) (answer, result string, _ error) {
 	switch {
 	case isImpersonation(err):

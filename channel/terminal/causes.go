@@ -8,7 +8,7 @@ import (
 	"github.com/kausality-io/function-kausality/channel/view"
 )
 
-// causesList is the first screen: what waits, by cause, and what cannot be approved (KR-17-20).
+// causesList returns the first screen: what waits, by cause, and what cannot be approved (KR-17-20).
 func causesList(s *view.Snapshot, causes []*view.Cause, now time.Time) *list {
 	end := &sheet{}
 	if len(s.Causes) == 0 {
@@ -23,7 +23,7 @@ func causesList(s *view.Snapshot, causes []*view.Cause, now time.Time) *list {
 	})
 }
 
-// causeCard is a cause in the list: the words of its card in their order.
+// causeCard returns a cause in the list: the words of its card in their order.
 func causeCard(c *view.Cause, now time.Time) []line {
 	p, b := &sheet{}, c.Brief()
 	p.link(&place{kind: kindCause, cause: c.Key}, lookStrong, 0, channel.Clip(c.Title))
@@ -33,7 +33,7 @@ func causeCard(c *view.Cause, now time.Time) []line {
 	return p.lines
 }
 
-// behind is what is held, and cannot be approved meanwhile, and what is not read.
+// behind adds what is held, and cannot be approved meanwhile, and what is not read.
 func (p *sheet) behind(s *view.Snapshot) *sheet {
 	list, more := s.Listed()
 	if len(list) > 0 {
@@ -51,7 +51,7 @@ func (p *sheet) behind(s *view.Snapshot) *sheet {
 	return p
 }
 
-// causeList is the screen of a cause, with its changes.
+// causeList returns the screen of a cause, with its changes.
 func causeList(c *view.Cause, changes []*v1alpha1.Drift, now time.Time) *list {
 	head, end := &sheet{}, &sheet{}
 	head.add(lookTitle, 0, channel.Clip(c.Title)).add(lookPlain, 0, c.Counts+", for "+age(now, c.Since)).all(lookFaint, 0, c.Causes)
@@ -78,7 +78,7 @@ func causeList(c *view.Cause, changes []*v1alpha1.Drift, now time.Time) *list {
 	})
 }
 
-// changeCard is a change in a list.
+// changeCard returns a change in a list.
 func changeCard(d *v1alpha1.Drift, ruling func(*v1alpha1.Drift) channel.Ruling, now time.Time) []line {
 	e := channel.EntryOf(d, ruling(d))
 	p := &sheet{}

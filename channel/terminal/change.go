@@ -9,7 +9,7 @@ import (
 	"github.com/kausality-io/function-kausality/channel/view"
 )
 
-// changePage is the screen of a change.
+// changePage returns the screen of a change.
 func changePage(c *view.Change, now time.Time, width int) []line {
 	p := &sheet{}
 	p.add(lookTitle, 0, channel.Clip(c.Effect))
@@ -36,7 +36,7 @@ func changePage(c *view.Change, now time.Time, width int) []line {
 	return p.lines
 }
 
-// votes on a change, and what was decided about it.
+// votes adds the votes on a change, and what was decided about it.
 func (p *sheet) votes(c *view.Change, now time.Time) *sheet {
 	switch {
 	case len(c.Votes) > 0:
@@ -59,7 +59,7 @@ func (p *sheet) votes(c *view.Change, now time.Time) *sheet {
 	return p.all(lookBad, 0, c.Decided)
 }
 
-// tree from a user to the external system.
+// tree adds the tree from a user to the external system.
 func (p *sheet) tree(n *view.Node, depth int, now time.Time) *sheet {
 	if n == nil {
 		return p
@@ -83,7 +83,7 @@ func (p *sheet) tree(n *view.Node, depth int, now time.Time) *sheet {
 	return p
 }
 
-// objectPage is the screen of an object.
+// objectPage returns the screen of an object.
 func objectPage(o *view.Object, now time.Time) []line {
 	p := &sheet{}
 	p.add(lookTitle, 0, channel.Clip(o.Title))
@@ -105,7 +105,7 @@ func objectPage(o *view.Object, now time.Time) []line {
 	return p.lines
 }
 
-// coveragePage is the screen with what is not protected.
+// coveragePage returns the screen with what is not protected.
 func coveragePage(c *view.Coverage, now time.Time) []line {
 	p := &sheet{}
 	p.add(lookTitle, 0, "Coverage")

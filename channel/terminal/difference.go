@@ -18,7 +18,8 @@ const (
 	changedMark, sameMark = "* ", "  "
 )
 
-// difference of a change: its fields with their values, side by side where the terminal is wide enough. A width of 0 is for one below the other.
+// difference adds the difference of a change: its fields with their values, side by side where the terminal is wide enough. A width of 0 is for one below
+// the other.
 func (p *sheet) difference(d *view.Difference, width int) *sheet {
 	if len(d.Rows) == 0 {
 		return p.add(lookPlain, 0, "No single field is known of it.")
@@ -96,7 +97,7 @@ func (p *sheet) columns(r *view.Row, width int) {
 	}
 }
 
-// cellLines are the lines of a value as safe text. Of several, each has a mark.
+// cellLines returns the lines of a value as safe text. Of several, each has a mark.
 func cellLines(c *view.Cell) (out []string) {
 	switch {
 	case c.None:
@@ -123,7 +124,7 @@ func cellLines(c *view.Cell) (out []string) {
 	return out
 }
 
-// indented is a text as safe text that keeps its first spaces.
+// indented returns a text as safe text that keeps its first spaces.
 func indented(s string) string {
 	text := strings.TrimLeft(s, " ")
 	return strings.Repeat(" ", min(len(s)-len(text), 32)) + value(text)
@@ -144,7 +145,7 @@ func value(s string) string {
 	return out.String()
 }
 
-// confirmPage is the screen of an action before it is taken: what it does, what is written, and the difference. width is that of the terminal; 0 is for
+// confirmPage returns the screen of an action before it is taken: what it does, what is written, and the difference. width is that of the terminal; 0 is for
 // values one below the other.
 func confirmPage(c *view.Confirmation, width int) []line {
 	p := &sheet{}

@@ -36,7 +36,7 @@ type form struct {
 	sent bool
 }
 
-// formOf a confirmation, with what was entered before it.
+// formOf returns the form of a confirmation, with what was entered before it.
 func formOf(c *view.Confirmation) *form {
 	f := &form{}
 	add := func(one *field) *field {
@@ -59,7 +59,7 @@ func formOf(c *view.Confirmation) *form {
 	return f
 }
 
-// chosenOf choices.
+// chosenOf returns a field with choices.
 func chosenOf(label string, choices []view.Choice) *field {
 	out := &field{label: label, choices: choices}
 	for n := range choices {
@@ -70,7 +70,7 @@ func chosenOf(label string, choices []view.Choice) *field {
 	return out
 }
 
-// textOf a field with a value.
+// textOf returns the text of a field with a value.
 func textOf(label, value string) *field {
 	in := textinput.New()
 	in.Prompt, in.CharLimit = "", maxEntered
@@ -105,7 +105,7 @@ func (f *form) to(step int) {
 	}
 }
 
-// update the current field by a message; it reports whether that was for it.
+// update updates the current field by a message; it reports whether that was for it.
 func (f *form) update(msg tea.Msg) bool {
 	now := f.current()
 	if now == nil {
@@ -135,12 +135,12 @@ func (f *form) update(msg tea.Msg) bool {
 	return true
 }
 
-// typed reports whether a key is one of a text field.
+// typed reports whether a key is for a text field.
 func typed(key tea.KeyPressMsg) bool {
 	return !slices.Contains([]string{"up", "down", "pgup", "pgdown", "tab", "shift+tab", "enter", "esc", "ctrl+c"}, key.String())
 }
 
-// entered is what was entered, of a confirmation.
+// entered returns what was entered, of a confirmation.
 func (f *form) entered(c *view.Confirmation) view.Form {
 	out := view.Form{Action: c.Action, Shown: c.Shown}
 	if f.reason != nil {
@@ -156,7 +156,7 @@ func (f *form) entered(c *view.Confirmation) view.Form {
 	return out
 }
 
-// lines of a form for a width, and where the cursor is in them; y is negative for no cursor.
+// lines returns the lines of a form for a width, and where the cursor is in them; y is negative for no cursor.
 func (f *form) lines(width int) (out []row, x, y int) {
 	y = -1
 	for n, one := range f.fields {

@@ -30,7 +30,7 @@ func (m keyboard) key(k tea.KeyPressMsg) tea.Cmd {
 	}
 }
 
-// moves in a list by a key; it reports whether it is one for that.
+// moves in a list by a key; it reports whether the key moves in lists.
 func moves(l *list, name string) bool {
 	switch name {
 	case "j", "down":
@@ -97,7 +97,7 @@ func (m keyboard) filterKey(s *screen, k tea.KeyPressMsg) {
 	m.build(s)
 }
 
-// filter a list by what is entered, after a message about that.
+// filter filters a list by what is entered, after a message about that.
 func (m keyboard) filter(s *screen, msg tea.Msg) {
 	*m.filtering.text, _ = m.filtering.text.Update(msg)
 	s.filter = safe(strings.TrimSpace(m.filtering.text.Value()))
@@ -131,7 +131,7 @@ func (m keyboard) formKey(s *screen, k tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// paste text into what is being entered.
+// paste pastes text into what is being entered.
 func (m keyboard) paste(msg tea.PasteMsg) {
 	msg.Content = safe(msg.Content)
 	s := m.top()

@@ -59,12 +59,12 @@ const (
 	kindHelp
 )
 
-// toChange is the place of a change.
+// toChange returns the place of a change.
 func toChange(d *v1alpha1.Drift) *place {
 	return &place{kind: kindChange, namespace: d.Namespace, id: d.Name}
 }
 
-// toObject is the place of an object; nil for one without a name.
+// toObject returns the place of an object; nil for one without a name.
 func toObject(o v1alpha1.ObjectReference) *place {
 	if o.Name == "" {
 		return nil
@@ -76,13 +76,13 @@ func toObject(o v1alpha1.ObjectReference) *place {
 // sheet of lines that is built from top to bottom.
 type sheet struct{ lines []line }
 
-// put a line whose text is safe.
+// put puts a line whose text is safe.
 func (p *sheet) put(l line) *sheet {
 	p.lines = append(p.lines, l)
 	return p
 }
 
-// add a line; none for no text.
+// add adds a line; none for no text.
 func (p *sheet) add(l look, indent int, text string) *sheet {
 	if text == "" {
 		return p

@@ -9,7 +9,7 @@ const maxKept = 2000
 type row struct {
 	text string
 	look look
-	// item that it is of; open: it can be opened.
+	// item that it belongs to; open: it can be opened.
 	item int
 	open bool
 }
@@ -34,12 +34,12 @@ func newList(n int, item func(int) []line) *list {
 	return l
 }
 
-// listOf lines, each an item.
+// listOf returns the list of lines, each an item.
 func listOf(lines []line) *list {
 	return newList(len(lines), func(n int) []line { return lines[n : n+1] })
 }
 
-// size of the list; what is kept is of another width otherwise.
+// size of the list; rows that were kept have another width otherwise.
 func (l *list) size(width, height int) {
 	if width != l.width {
 		clear(l.kept)
@@ -55,7 +55,7 @@ func (l *list) size(width, height int) {
 // marker of what can be opened: that which is selected, and the others.
 const marker, noMarker = "> ", "  "
 
-// rows of an item.
+// rows returns the rows of an item.
 func (l *list) rows(n int) []row {
 	if have, ok := l.kept[n]; ok {
 		return have
@@ -101,10 +101,10 @@ func (l *list) opens(n int) *place {
 	return nil
 }
 
-// show the rows of an item first, but for some of them.
+// show shows the rows of an item first, but for some of them.
 func (l *list) show(item, off int) { l.at, l.off = item, off }
 
-// mark an item as selected; a negative one is none.
+// mark marks an item as selected; a negative number selects none.
 func (l *list) mark(item int) { l.cursor = item }
 
 // selectable reports whether an item can be opened.
@@ -112,7 +112,7 @@ func (l *list) selectable(n int) bool {
 	return slices.ContainsFunc(l.rows(n), func(r row) bool { return r.open })
 }
 
-// near is the next item from one on that can be opened, at most some items away; -1 for none.
+// near returns the next item from one on that can be opened, at most some items away; -1 for none.
 func (l *list) near(n, step, most int) int {
 	for i := 0; n >= 0 && n < l.n && i <= most; i++ {
 		if l.selectable(n) {
@@ -132,7 +132,7 @@ func (l *list) visible() (out []row) {
 	return out[:min(len(out), l.height)]
 }
 
-// clamp what is shown to the items that there are: the last screen is full.
+// clamp clamps what is shown to the items that there are: the last screen is full.
 func (l *list) clamp() {
 	if l.at >= l.n {
 		l.show(max(l.n-1, 0), 0)
@@ -161,7 +161,7 @@ func (l *list) clamp() {
 	}
 }
 
-// scroll by some rows; it reports whether anything has moved.
+// scroll scrolls by some rows; it reports whether anything has moved.
 func (l *list) scroll(by int) bool {
 	at, off := l.at, l.off
 	for ; by > 0 && l.at < l.n; by-- {
@@ -195,7 +195,7 @@ func (l *list) shown(n int) (count int, first bool) {
 	return count, count > 0 && (n != l.at || l.off == 0)
 }
 
-// reveal as much of the selected item as there is room for.
+// reveal reveals as much of the selected item as there is room for.
 func (l *list) reveal() {
 	for range l.height {
 		count, first := l.shown(l.cursor)
@@ -212,7 +212,7 @@ func (l *list) reveal() {
 	}
 }
 
-// move to the next item that can be opened, or by a row where that is not visible yet.
+// move moves to the next item that can be opened, or by a row where that is not visible yet.
 func (l *list) move(step int) {
 	from := l.cursor + step
 	if count, _ := l.shown(l.cursor); count == 0 { // it was scrolled away
@@ -231,7 +231,7 @@ func (l *list) move(step int) {
 	}
 }
 
-// pick an item if it is visible.
+// pick picks an item if it is visible.
 func (l *list) pick(n int) bool {
 	if n < 0 {
 		return false
@@ -244,7 +244,7 @@ func (l *list) pick(n int) bool {
 	return true
 }
 
-// selected is where what is selected leads, if it is visible; nil for nowhere.
+// selected returns where what is selected leads, if it is visible; nil for nowhere.
 func (l *list) selected() *place {
 	if count, _ := l.shown(l.cursor); count == 0 {
 		return nil
@@ -252,7 +252,7 @@ func (l *list) selected() *place {
 	return l.opens(l.cursor)
 }
 
-// leap a screen up or down.
+// leap leaps a screen up or down.
 func (l *list) leap(step int) {
 	moved := l.scroll(step * max(l.height-1, 1))
 	rows := l.visible()
@@ -286,7 +286,7 @@ func (l *list) last() {
 	}
 }
 
-// spaces of a width.
+// spaces returns the spaces of a width.
 func spaces(n int) string {
 	const many = "                                        "
 	return many[:min(max(n, 0), len(many))]

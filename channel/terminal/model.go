@@ -81,7 +81,7 @@ func newModel(ctx context.Context, o Options, v *view.View) *model {
 	return m
 }
 
-// top is the screen that is shown.
+// top returns the screen that is shown.
 func (m *model) top() *screen { return m.screens[len(m.screens)-1] }
 
 // Init implements tea.Model.
@@ -111,7 +111,7 @@ func (m *model) beat() tea.Cmd {
 	return tea.Batch(beats(), known, m.load(m.top()))
 }
 
-// job is a command that ends with the program, and is waited for then.
+// job returns a command that ends with the program, and is waited for then.
 func (m *model) job(do func(ctx context.Context) tea.Msg) tea.Cmd {
 	return func() tea.Msg {
 		if m.ctx.Err() != nil {
@@ -125,7 +125,7 @@ func (m *model) job(do func(ctx context.Context) tea.Msg) tea.Cmd {
 	}
 }
 
-// load what a screen shows, once at a time.
+// load loads what a screen shows, once at a time.
 func (m *model) load(s *screen) tea.Cmd {
 	if !s.needs() || s.kind == kindConfirm && s.confirm != nil {
 		return nil
@@ -242,7 +242,7 @@ func (s *screen) known() bool {
 	return s.change != nil || s.object != nil || s.coverage != nil || s.confirm != nil
 }
 
-// decide what was entered about a confirmation (KR-17-23).
+// decide decides what was entered about a confirmation (KR-17-23).
 func (m *model) decide(s *screen) tea.Cmd {
 	if s.form == nil || s.form.sent || s.confirm == nil {
 		return nil

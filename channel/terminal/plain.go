@@ -78,7 +78,7 @@ func Plain(ctx context.Context, o Options) error {
 	return err
 }
 
-// begin with what waits, once it can be listed.
+// begin begins with what waits, once it can be listed.
 func (p *plain) begin() error {
 	p.print("Kausality: " + p.o.User + " on " + p.o.Cluster)
 	for {
@@ -99,7 +99,7 @@ func (p *plain) begin() error {
 	}
 }
 
-// refresh what is known of what waits.
+// refresh refreshes what is known of what waits.
 func (p *plain) refresh() {
 	ctx, cancel := context.WithTimeout(p.ctx, view.ReadFor)
 	defer cancel()
@@ -109,7 +109,7 @@ func (p *plain) refresh() {
 	}
 }
 
-// run commands of the model, one after the other.
+// run runs commands of the model, one after the other.
 func (p *plain) run(cmd tea.Cmd) {
 	for cmd != nil {
 		msg := cmd()
@@ -134,21 +134,21 @@ func (p *plain) hasChanged() {
 	}
 }
 
-// print a line of any text.
+// print prints a line of any text.
 func (p *plain) print(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.write(safe(text) + "\n")
 }
 
-// write a text; mu is held. The first error ends it.
+// write writes a text; mu is held. The first error ends it.
 func (p *plain) write(text string) {
 	if _, err := io.WriteString(p.out, text); err != nil && p.failed == nil {
 		p.failed = fmt.Errorf("cannot write to the terminal: %w", err)
 	}
 }
 
-// prompt and read an answer.
+// prompt prompts and reads an answer.
 func (p *plain) prompt(text string) (string, error) {
 	p.mu.Lock()
 	p.write(safe(text) + ": ")
@@ -168,7 +168,7 @@ func (p *plain) prompt(text string) (string, error) {
 	return strings.TrimSpace(safe(string(raw))), err
 }
 
-// talk with the user until they quit.
+// talk talks with the user until they quit.
 func (p *plain) talk() error {
 	for {
 		p.show()
@@ -185,7 +185,7 @@ func (p *plain) talk() error {
 	}
 }
 
-// show the screen that is open.
+// show shows the screen that is open.
 func (p *plain) show() {
 	p.mu.Lock()
 	p.changed = false
@@ -232,7 +232,7 @@ func (p *plain) line(l *line) {
 	p.print(text)
 }
 
-// question for what to do next.
+// question returns the question for what to do next.
 func (p *plain) question() string {
 	out := "Enter reads again"
 	if len(p.links) > 0 {
@@ -276,13 +276,13 @@ func (p *plain) answer(text string) (quit bool, err error) {
 	return false, nil
 }
 
-// enter a place from its beginning.
+// enter enters a place from its beginning.
 func (p *plain) enter(to *place) {
 	p.from = 0
 	p.run(p.open(to))
 }
 
-// confirm an action: what it does is printed, what it needs is read, and it is taken if the user confirms it.
+// confirm confirms an action: what it does is printed, what it needs is read, and it is taken if the user confirms it.
 func (p *plain) confirm(s *screen) error {
 	for s == p.top() && s.confirm != nil && s.state == nil {
 		p.print("")
@@ -308,7 +308,7 @@ func (p *plain) confirm(s *screen) error {
 	return nil
 }
 
-// fill a field of a form.
+// fill fills a field of a form.
 func (p *plain) fill(f *field) error {
 	if f.text != nil {
 		answer, err := p.prompt(f.label + channel.Part(", Enter keeps ", safe(f.text.Value()), ""))

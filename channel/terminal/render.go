@@ -45,7 +45,7 @@ func (m *model) View() tea.View {
 // frame is what is around a list, and the list.
 type frame struct{ *model }
 
-// rows of the whole terminal, and the cursor in what is being entered.
+// rows returns the rows of the whole terminal, and the cursor in what is being entered.
 func (m frame) rows() ([]string, *tea.Cursor) {
 	if err := Small(m.width, m.height); err != nil {
 		return []string{safe(err.Error())}, nil
@@ -87,20 +87,20 @@ func (m frame) styled(s *screen, r *row) string {
 	return mark + r.text[:indent] + style.Render(r.text[indent:])
 }
 
-// body is how many rows a list has.
+// body returns how many rows a list has.
 func (m *model) body(s *screen) int {
 	foot, _, _ := frame{m}.foot(s)
 	return max(m.height-headRows-len(foot), 1)
 }
 
-// head is who looks at which cluster, and whether what is shown is live.
+// head returns who looks at which cluster, and whether what is shown is live.
 func (m frame) head() string {
 	right := safe(m.status())
 	left := fit(safe("Kausality: "+m.o.User+" on "+m.o.Cluster), m.width-ansi.StringWidth(right)-1)
 	return styles[lookTitle].Render(left) + " " + right
 }
 
-// status of what is shown.
+// status returns the status of what is shown.
 func (m frame) status() string {
 	switch {
 	case !m.away.IsZero() && m.awayWhy != nil && ends(m.awayWhy):
@@ -115,7 +115,7 @@ func (m frame) status() string {
 	return "read every few seconds"
 }
 
-// title of a screen: where it is below the first.
+// title returns the title of a screen: where it is below the first.
 func (m frame) title(s *screen) string {
 	text := "What waits"
 	if m.snap != nil && len(m.snap.Causes) > 0 {
@@ -136,7 +136,7 @@ func (m frame) title(s *screen) string {
 	return styles[lookTitle].Render(ansi.Truncate("What waits > "+name, m.width, "…"))
 }
 
-// note is what has just been done, or why something cannot be read.
+// note returns what has just been done, or why something cannot be read.
 func (m frame) note(s *screen) string {
 	switch {
 	case m.notice != "":
@@ -149,7 +149,7 @@ func (m frame) note(s *screen) string {
 	return ""
 }
 
-// foot are the rows below a list: what can be done, and where text is entered.
+// foot returns the rows below a list: what can be done, and where text is entered.
 func (m frame) foot(s *screen) (out []string, x, y int) {
 	y = -1
 	var keys string
@@ -194,7 +194,7 @@ func formKeys(f *form, verb string) string {
 	return keys + "  arrows scroll"
 }
 
-// actionRows are the actions of a screen with their keys, in their order.
+// actionRows returns the actions of a screen with their keys, in their order.
 func (m frame) actionRows(s *screen) (out []string) {
 	row := ""
 	for _, a := range s.actions() {

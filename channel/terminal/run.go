@@ -39,7 +39,7 @@ type Options struct {
 	Environ []string
 }
 
-// complete options with what is the terminal's own.
+// complete completes options with what is the terminal's own.
 func (o *Options) complete() {
 	o.Manager, o.Command, o.Again = FieldManager, "kubectl kausality tui", "It is read again by itself."
 	if o.Now == nil {
@@ -56,7 +56,7 @@ func Small(width, height int) error {
 	return nil
 }
 
-// Run the terminal in full until the user quits, or ctx ends. Nothing of it is left then. The error is why what waits could not be listed at all.
+// Run runs the terminal in full until the user quits, or ctx ends. Nothing of it is left then. The error is why what waits could not be listed at all.
 func Run(ctx context.Context, o Options) error {
 	o.complete()
 	ctx, cancel := context.WithCancel(ctx)

@@ -34,7 +34,7 @@ var actionKeys = map[channel.Action]string{
 	channel.ActionFreeze: "f", channel.ActionUnfreeze: "u",
 }
 
-// actions that are offered on a screen, in their order.
+// actions returns the actions that are offered on a screen, in their order.
 func (s *screen) actions() []channel.Action {
 	switch {
 	case s.state != nil:
@@ -47,7 +47,7 @@ func (s *screen) actions() []channel.Action {
 	return nil
 }
 
-// confirms is the place where an action is confirmed; nil where it is not offered.
+// confirms returns the place where an action is confirmed; nil where it is not offered.
 func (s *screen) confirms(key string) *place {
 	for _, a := range s.actions() {
 		if actionKeys[a] == key {
@@ -76,7 +76,7 @@ func (s *screen) matches(texts ...string) bool {
 	return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(strings.ToLower(t), strings.ToLower(s.filter)) })
 }
 
-// causes of the snapshot that match the filter.
+// causes returns the causes of the snapshot that match the filter.
 func (s *screen) causes(snap *view.Snapshot) (out []*view.Cause) {
 	if s.filter == "" {
 		return snap.Causes
@@ -89,7 +89,7 @@ func (s *screen) causes(snap *view.Snapshot) (out []*view.Cause) {
 	return out
 }
 
-// changes of a cause that match the filter: by their objects, and what was decided.
+// changes returns the changes of a cause that match the filter: by their objects, and what was decided.
 func (s *screen) changes(c *view.Cause) (out []*v1alpha1.Drift) {
 	if s.filter == "" {
 		return c.Changes
@@ -112,7 +112,7 @@ func (s *screen) causeOf(snap *view.Snapshot) *view.Cause {
 	return nil
 }
 
-// build the list of a screen from what is known, at the same place as before.
+// build builds the list of a screen from what is known, at the same place as before.
 func (m *model) build(s *screen) {
 	old, next := s.list, m.listOf(s)
 	next.size(m.width, m.body(s))
@@ -122,7 +122,7 @@ func (m *model) build(s *screen) {
 	s.list = next
 }
 
-// listOf what a screen shows.
+// listOf returns the list of what a screen shows.
 func (m *model) listOf(s *screen) *list {
 	now := m.now()
 	switch {
@@ -149,7 +149,7 @@ func (m *model) listOf(s *screen) *list {
 	return causesList(m.snap, s.causes(m.snap), now)
 }
 
-// keep the place in a list that was built again: what was selected, as far from the top as before.
+// keep keeps the place in a list that was built again: what was selected, as far from the top as before.
 func (s *screen) keep(snap *view.Snapshot, old, next *list) {
 	to := old.opens(old.cursor)
 	n := s.find(snap, next, to)
@@ -170,7 +170,7 @@ func (s *screen) keep(snap *view.Snapshot, old, next *list) {
 	next.clamp()
 }
 
-// find the item of a list that leads to a place; -1 for none.
+// find finds the item of a list that leads to a place; -1 for none.
 func (s *screen) find(snap *view.Snapshot, l *list, to *place) int {
 	if to == nil {
 		return -1

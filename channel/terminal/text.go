@@ -15,7 +15,7 @@ import (
 // maxText of a line in bytes, before it is wrapped.
 const maxText = 2000
 
-// safe is a text in one line that a terminal shows as it is: without control characters, and of a bounded length (KR-17-21).
+// safe returns a text in one line that a terminal shows as it is: without control characters, and of a bounded length (KR-17-21).
 func safe(s string) string {
 	if len(s) > maxText { // cut first: it may be of any size
 		end := maxText
@@ -35,7 +35,7 @@ func safe(s string) string {
 	}, channel.Printable(s))
 }
 
-// wrap a text to lines of a width in cells; at least one.
+// wrap wraps a text to lines of a width in cells; at least one.
 func wrap(s string, width int) []string {
 	if width < 1 {
 		width = 1
@@ -52,7 +52,7 @@ func fit(s string, width int) string {
 	return s + strings.Repeat(" ", max(width-ansi.StringWidth(s), 0))
 }
 
-// age of a time, as kubectl prints it.
+// age returns the age of a time, as kubectl prints it.
 func age(now time.Time, t metav1.Time) string {
 	if t.IsZero() {
 		return "an unknown time"
@@ -60,5 +60,5 @@ func age(now time.Time, t metav1.Time) string {
 	return duration.HumanDuration(now.Sub(t.Time))
 }
 
-// when is a time as text.
+// when returns a time as text.
 func when(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }

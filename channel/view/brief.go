@@ -24,12 +24,12 @@ type Brief struct {
 	Authors, Fields, Missing []string
 }
 
-// Brief of a cause.
+// Brief returns the brief of a cause.
 func (c *Cause) Brief() Brief {
 	return Brief{Authors: clipped(c.Causes, maxAuthors), Fields: clipped(c.Fields, maxFields), Missing: clipped(c.Decided, maxDecided)}
 }
 
-// Changes are how many there are.
+// Changes returns how many there are.
 func (s *Snapshot) Changes() string {
 	return channel.Plural(s.Total, "change") + " of " + channel.Plural(len(s.Causes), "cause")
 }
@@ -37,23 +37,23 @@ func (s *Snapshot) Changes() string {
 // Notes are sentences about what is not listed, cut.
 func (s *Snapshot) Notes() []string { return clipped(s.Unread, maxNotes) }
 
-// Listed are those changes that no approval lets pass that are listed; more are not.
+// Listed returns those changes that no approval lets pass that are listed; more are not.
 func (s *Snapshot) Listed() (list []inspect.Behind, more int) {
 	n := min(len(s.Behind), maxBehind)
 	return s.Behind[:n], len(s.Behind) - n
 }
 
-// BehindText is what a change is that no approval lets pass.
+// BehindText returns what a change is that no approval lets pass.
 func BehindText(b *inspect.Behind) string {
 	return b.Reason + ": " + channel.Clip(channel.Summary(&v1alpha1.Drift{Spec: b.DriftSpec}))
 }
 
-// clipped are the first lines of some, each cut.
+// clipped returns the first lines of some, each cut.
 func clipped(lines []string, most int) []string {
 	return lists.Map(lines[:min(len(lines), most)], channel.Clip)
 }
 
-// NoCause is the state of a cause of which nothing waits any more.
+// NoCause returns the state of a cause of which nothing waits any more.
 func NoCause() *State {
 	return &State{Status: http.StatusNotFound, Title: "Nothing waits for that cause",
 		Text: "All of its changes are decided or over, or were replaced by others. The first page lists what waits now."}

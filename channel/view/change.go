@@ -36,7 +36,7 @@ type Change struct {
 	Command string
 }
 
-// found is the change that a user decides about, as it is stored now.
+// found returns the change that a user decides about, as it is stored now.
 func (v *View) found(ctx context.Context, ns, id string) (*v1alpha1.Drift, error) {
 	if !change.IsID(id) {
 		return nil, &State{Status: http.StatusNotFound, Title: "There is no such change", Text: "An id has 16 hexadecimal digits."}
@@ -79,7 +79,7 @@ func (v *View) Change(ctx context.Context, ns, id string) (*Change, error) {
 	return c, nil
 }
 
-// changed is what is shown of a change.
+// changed returns what is shown of a change.
 func (v *View) changed(ctx context.Context, i *inspect.Inspector, d *v1alpha1.Drift, ruling channel.Ruling) *Change {
 	k := trees{v.reader}.of(ctx, i, d)
 	c := &Change{

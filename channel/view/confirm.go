@@ -93,7 +93,7 @@ func (v *View) Confirm(ctx context.Context, ns, id string, a channel.Action) (*C
 	return v.confirmed(ctx, d, &Confirmation{Action: a, Until: channel.Snoozes[0]})
 }
 
-// confirmed is an action about a change as it is stored now.
+// confirmed returns an action about a change as it is stored now.
 func (v *View) confirmed(ctx context.Context, d *v1alpha1.Drift, c *Confirmation) (*Confirmation, error) {
 	i, ruling, err := v.look(ctx, d)
 	if err != nil {
@@ -144,7 +144,7 @@ func (c *Confirmation) written(w channel.Write, on v1alpha1.ObjectReference, ann
 	return what
 }
 
-// snoozes are the times that are offered, one of them checked.
+// snoozes returns the times that are offered, one of them checked.
 func snoozes(checked string, now time.Time) (out []Choice, err error) {
 	for _, name := range channel.Snoozes {
 		until, err := channel.SnoozeUntil(name, now)
@@ -157,7 +157,7 @@ func snoozes(checked string, now time.Time) (out []Choice, err error) {
 	return out, nil
 }
 
-// effects of an action about a change, in sentences.
+// effects returns the effects of an action about a change, in sentences.
 func effects(c *Confirmation, d *v1alpha1.Drift, ruling channel.Ruling, do channel.Decision) (out []string) {
 	parent, child := channel.Describe(d.Spec.Parent), channel.Describe(d.Spec.Child)
 	switch c.Action {
@@ -186,7 +186,7 @@ func effects(c *Confirmation, d *v1alpha1.Drift, ruling channel.Ruling, do chann
 	return out
 }
 
-// notOffered is the state of an action that is none for a change.
+// notOffered returns the state of an action that is not offered for a change.
 func notOffered(d *v1alpha1.Drift) error {
 	if !channel.Open(d) {
 		return &State{Status: http.StatusConflict, Title: "It is over", Text: "Nothing was done. " + d.Status.Resolution}
@@ -241,7 +241,7 @@ func (v *View) Decide(ctx context.Context, ns, id string, f Form) (done string, 
 	return strings.TrimSpace(doneTexts[c.Action] + " " + outcome), nil, nil
 }
 
-// unwritten is an action that the cluster did not take: it is confirmed again, or else what was entered is kept.
+// unwritten returns an action that the cluster did not take: it is confirmed again, or else what was entered is kept.
 func (v *View) unwritten(ctx context.Context, d *v1alpha1.Drift, c *Confirmation, err error) (string, *Confirmation, error) {
 	state := v.options.notWritten(err)
 	state.Kept = true

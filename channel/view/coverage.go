@@ -56,7 +56,7 @@ func (v *View) Coverage(ctx context.Context) (*Coverage, error) {
 	return out, nil
 }
 
-// covered is the coverage of the whole cluster or, where the user may not read that, of the Namespace of the kubeconfig.
+// covered returns the coverage of the whole cluster or, where the user may not read that, of the Namespace of the kubeconfig.
 func (v *View) covered(ctx context.Context) (*inspect.Coverage, error) {
 	i, err := v.inspector(ctx)
 	if err != nil {

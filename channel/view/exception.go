@@ -130,7 +130,7 @@ func (x exceptions) scoped(d *v1alpha1.Drift) bool {
 	return err == nil && (m.Scope.Name() == meta.RESTScopeNameRoot) == (d.Spec.Child.Namespace == "")
 }
 
-// others are the known changes that an exception like a change would have let pass, too. Drifts are in the Namespace of the parent, if it has one.
+// others returns the known changes that an exception like a change would have let pass, too. Drifts are in the Namespace of the parent, if it has one.
 func (x exceptions) others(ctx context.Context, d *v1alpha1.Drift) ([]v1alpha1.Drift, error) {
 	in := d.Namespace
 	if d.Spec.Child.Namespace != in {
@@ -142,7 +142,7 @@ func (x exceptions) others(ctx context.Context, d *v1alpha1.Drift) ([]v1alpha1.D
 	})
 }
 
-// scopeOf an exception, with the known changes that it would have let pass.
+// scopeOf returns the scope of an exception, with the known changes that it would have let pass.
 func scopeOf(d *v1alpha1.Drift, scope, chosen channel.ExceptionScope, known []v1alpha1.Drift) Scope {
 	s := Scope{Choice: Choice{Name: string(scope), Checked: scope == chosen, Text: "of " + channel.Describe(d.Spec.Child) + " alone"}}
 	if scope == channel.ExceptionKind {
@@ -166,7 +166,7 @@ func scopeOf(d *v1alpha1.Drift, scope, chosen channel.ExceptionScope, known []v1
 	return s
 }
 
-// exceptionEffects are what an exception will do, in sentences.
+// exceptionEffects returns what an exception will do, in sentences.
 func exceptionEffects(d *v1alpha1.Drift, ruling channel.Ruling) []string {
 	out := []string{
 		"Until the time that you choose, updates by " + d.Spec.User + " pass without an approval: each of them, and of any field.",
@@ -230,7 +230,7 @@ func (x exceptions) except(ctx context.Context, d *v1alpha1.Drift, f Form) (done
 		exception.Kind(), exception.Name, exception.RemoveCommand()), nil, nil
 }
 
-// notCreated is the state of a policy that the cluster did not take.
+// notCreated returns the state of a policy that the cluster did not take.
 func (x exceptions) notCreated(e *channel.Exception, err error) *State {
 	if kerrors.IsForbidden(err) {
 		return &State{Status: http.StatusForbidden, Title: "Nothing was done: you may not do that",

@@ -18,8 +18,9 @@ const (
 	restPart = 2
 )
 
-// Follow the cluster until ctx ends or none looks any more: what waits is read again once a watch has reported something, once wake has a value, and
-// every few seconds for what no watch reports. changed is called once it is another than before; nothing is followed meanwhile. There is one Follow at a time.
+// Follow follows the cluster until ctx ends or nothing is shown any more: what waits is read again once a watch has reported something, once wake has a
+// value, and every few seconds for what no watch reports. changed is called once the list differs; nothing is followed meanwhile. There is one Follow at a
+// time.
 func (r *reader) Follow(ctx context.Context, idle func() bool, wake <-chan struct{}, changed func()) {
 	defer r.lister.watches.watch(ctx, nil) //nolint:errcheck // It begins none.
 	defer r.live.Store(false)
@@ -57,7 +58,7 @@ func (r *reader) Follow(ctx context.Context, idle func() bool, wake <-chan struc
 	}
 }
 
-// begin to watch before what waits is read again, where it is known which Namespaces the user may list: it is not listed twice then.
+// begin begins to watch before what waits is read again, where it is known which Namespaces the user may list: it is not listed twice then.
 func (r *reader) begin(ctx context.Context) {
 	if have := r.have.Load(); have == nil || have.Away != nil {
 		return
@@ -70,7 +71,7 @@ func (r *reader) begin(ctx context.Context) {
 	}
 }
 
-// watch what the user may list. mu is held.
+// watch watches what the user may list. mu is held.
 func (r *reader) watch(ctx context.Context) error {
 	spaces := r.lister.spaces
 	if spaces == nil {

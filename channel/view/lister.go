@@ -44,7 +44,7 @@ type heldIn struct {
 	to time.Time
 }
 
-// forget what the composition function holds.
+// forget forgets what the composition function holds.
 func (r *lister) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -136,7 +136,7 @@ func (r *lister) readable(lists []inspect.Waiting, errs []error) (out inspect.Wa
 	return out, nil
 }
 
-// namespaces of the cluster, or that of the kubeconfig where the user may not list them.
+// namespaces returns the namespaces of the cluster, or that of the kubeconfig where the user may not list them.
 func (r *lister) namespaces(ctx context.Context) (out []string, err error) {
 	for o, err := range informer.Items(ctx, r.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}), informer.PageSize) {
 		if kerrors.IsForbidden(err) {

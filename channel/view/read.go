@@ -162,7 +162,7 @@ func (r *reader) again(ctx context.Context) (*Snapshot, error) {
 	return s, err
 }
 
-// read what waits, and what was decided about it.
+// read reads what waits, and what was decided about it.
 func (r *reader) read(ctx context.Context, now time.Time) (*Snapshot, error) {
 	w, err := r.lister.list(ctx, now)
 	if err != nil {
@@ -190,7 +190,7 @@ func (r *reader) read(ctx context.Context, now time.Time) (*Snapshot, error) {
 	return s, nil
 }
 
-// causesOf groups of changes.
+// causesOf returns the causes of groups of changes.
 func causesOf(groups []*channel.Group, rulings func(*v1alpha1.Drift) channel.Ruling) []*Cause {
 	return lists.Map(groups, func(g *channel.Group) *Cause {
 		return &Cause{Card: channel.CardOf(g, rulings, ""), Changes: g.Drifts, Ruling: rulings}
@@ -213,18 +213,18 @@ func (s *Snapshot) summed() uint64 {
 	return h.Sum64()
 }
 
-// forget what was read, since something was written.
+// forget forgets what was read, since something was written.
 func (r *reader) forget() { r.written.Add(1) }
 
-// StateOf an error, as the user is shown it in place of what could not be read (KR-17-16).
+// StateOf returns the state of an error, as the user is shown it in place of what could not be read (KR-17-16).
 func (r *reader) StateOf(err error) *State { return r.options.stateOf(err) }
 
-// inspector of the cluster as it is now.
+// inspector returns the inspector of the cluster as it is now.
 func (r *reader) inspector(ctx context.Context) (*inspect.Inspector, error) {
 	return inspect.New(ctx, r.options.Config, inspect.Options{Mapper: r.options.Mapper, DefaultMode: r.options.DefaultMode, Now: r.options.Now})
 }
 
-// rulings of changes; what cannot be read is unread. Each parent is read again after some time.
+// rulings returns the rulings of changes; what cannot be read is unread. Each parent is read again after some time.
 func (r *reader) rulings(ctx context.Context, list []v1alpha1.Drift, s *Snapshot, now time.Time) (func(*v1alpha1.Drift) channel.Ruling, error) {
 	began, again := r.options.Now(), r.ruled == nil || !now.Before(r.ruledTo)
 	if again {
@@ -248,7 +248,7 @@ func (r *reader) rulings(ctx context.Context, list []v1alpha1.Drift, s *Snapshot
 	return of, nil
 }
 
-// stored is the change with an id as it is stored now, or as the composition function holds it; nil for none. Resolved Drifts are returned, too.
+// stored returns the change with an id as it is stored now, or as the composition function holds it; nil for none. Resolved Drifts are returned, too.
 func (r *reader) stored(ctx context.Context, ns, id string) (*v1alpha1.Drift, error) {
 	u, err := r.client.Resource(inspect.DriftResource).Namespace(ns).Get(ctx, id, metav1.GetOptions{})
 	var d *v1alpha1.Drift
@@ -272,7 +272,7 @@ func (r *reader) stored(ctx context.Context, ns, id string) (*v1alpha1.Drift, er
 	return d, nil
 }
 
-// object that a reference names; the error is NotFound where there is none, or another one has its name.
+// object returns the object that a reference names; the error is NotFound where there is none, or another one has its name.
 func (r *reader) object(ctx context.Context, ref v1alpha1.ObjectReference) (*unstructured.Unstructured, error) {
 	gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
 	m, err := r.options.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)

@@ -20,10 +20,10 @@ type State struct {
 	Kept bool
 }
 
-// Error is its text.
+// Error returns its text.
 func (s *State) Error() string { return s.Title + ": " + s.Text }
 
-// stateOf an error of the cluster, as the user is shown it. A State is itself.
+// stateOf returns the state of an error of the cluster, as the user is shown it. A State is itself.
 func (o *Options) stateOf(err error) *State {
 	if state := (*State)(nil); errors.As(err, &state) {
 		return state
@@ -53,7 +53,7 @@ func isAway(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// notWritten is the state of a decision that the cluster did not take.
+// notWritten returns the state of a decision that the cluster did not take.
 func (o *Options) notWritten(err error) *State {
 	switch {
 	case kerrors.IsForbidden(err):

@@ -19,8 +19,8 @@ type Moment struct {
 	Text string
 }
 
-// timeline of a change, the oldest moment first: the hops that led to its object, when it was held and seen, votes, reports, and the gate. What has no
-// time is not part of it.
+// timeline returns the timeline of a change, the oldest moment first: the hops that led to its object, when it was held and seen, votes, reports, and the
+// gate. What has no time is not part of it.
 func timeline(d *v1alpha1.Drift, hops []v1alpha1.Hop, g *inspect.Gate) (out []Moment) {
 	add := func(at *metav1.Time, format string, args ...any) {
 		if !at.IsZero() {

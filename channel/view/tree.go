@@ -37,7 +37,7 @@ type Node struct {
 	Nodes []*Node
 }
 
-// add a node below.
+// add adds a node below.
 func (n *Node) add(below *Node) *Node {
 	n.Nodes = append(n.Nodes, below)
 	return below
@@ -64,8 +64,8 @@ func (k *Known) note(what string, err error) {
 	}
 }
 
-// tree of an object: from the user at the origin of its last change through the objects to what is below it and to the external system. held is a
-// change that waits; nil for none.
+// tree returns the tree of an object: from the user at the origin of its last change through the objects to what is below it and to the external system.
+// held is a change that waits; nil for none.
 func (t trees) tree(ctx context.Context, i *inspect.Inspector, o *unstructured.Unstructured, held *v1alpha1.Drift) (k Known) {
 	chain, err := i.Chain(ctx, o)
 	k.note("The trace is not known", err)
@@ -93,7 +93,7 @@ func (t trees) tree(ctx context.Context, i *inspect.Inspector, o *unstructured.U
 	return k
 }
 
-// hop as a node.
+// hop returns the hop as a node.
 func (t trees) hop(h v1alpha1.Hop, o v1alpha1.ObjectReference) *Node {
 	o.Name = cmp.Or(o.Name, h.Name)
 	n := &Node{Kind: "object", Text: channel.Describe(o), Object: named(o), At: h.Timestamp}
@@ -129,7 +129,7 @@ func (t trees) below(n *Node, children []inspect.Descendant) {
 	}
 }
 
-// cloudOf a managed resource: its external resource, and the gate before it.
+// cloudOf returns the cloud of a managed resource: its external resource, and the gate before it.
 func cloudOf(o *unstructured.Unstructured, g *inspect.Gate) *Node {
 	n := &Node{Kind: "cloud", Text: "External resource " + cmp.Or(o.GetAnnotations()[annotationExternalName], "without a name")}
 	line := func(format string, args ...any) { n.Lines = append(n.Lines, fmt.Sprintf(format, args...)) }
@@ -175,11 +175,11 @@ func (t trees) of(ctx context.Context, i *inspect.Inspector, d *v1alpha1.Drift) 
 		return before
 	}
 	k := t.tree(ctx, i, o, d)
-	k.Notes, k.gate = append(before.Notes, k.Notes...), nil // the gate of the parent is none of its
+	k.Notes, k.gate = append(before.Notes, k.Notes...), nil // the gate of the parent is not its gate
 	return k
 }
 
-// named is a reference to an object that has a name; nil for another.
+// named returns a reference to an object that has a name; nil for another.
 func named(o v1alpha1.ObjectReference) *v1alpha1.ObjectReference {
 	if o.Name == "" {
 		return nil

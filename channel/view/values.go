@@ -56,8 +56,8 @@ type Line struct {
 	Changed bool
 }
 
-// differenceOf a change in columns: what its author wants, what is stored and, of a managed resource, what is in the cloud (KR-17-12). g is the gate of the
-// object; nil for none.
+// differenceOf returns the difference of a change in columns: what its author wants, what is stored and, of a managed resource, what is in the cloud
+// (KR-17-12). g is the gate of the object; nil for none.
 func differenceOf(d *v1alpha1.Drift, g *inspect.Gate) Difference {
 	external, cloud := channel.IsExternal(d), g != nil && !g.Unsupported || channel.IsExternal(d)
 	out := Difference{Columns: []string{"Wanted", "Stored"}}
@@ -88,7 +88,7 @@ func differenceOf(d *v1alpha1.Drift, g *inspect.Gate) Difference {
 	return out
 }
 
-// inCloud is the value of a field in the external system, as far as the provider reports it: what is stored, unless it is part of the external drift.
+// inCloud returns the value of a field in the external system, as far as the provider reports it: what is stored, unless it is part of the external drift.
 func inCloud(f v1alpha1.FieldDifference, g *inspect.Gate) Cell {
 	for _, other := range g.Difference {
 		if other.Path == f.Path {
@@ -104,7 +104,7 @@ func inCloud(f v1alpha1.FieldDifference, g *inspect.Gate) Cell {
 	return cellOf(f.Old)
 }
 
-// cellOf a value as a Drift has it: JSON, which may be cut.
+// cellOf returns the cell of a value as a Drift has it: JSON, which may be cut.
 func cellOf(value string) Cell {
 	switch value {
 	case "":
@@ -156,7 +156,7 @@ func readable(value string) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// mark the lines of two values that the other one does not have, by their longest common subsequence.
+// mark marks the lines of two values that the other one does not have, by their longest common subsequence.
 func mark(a, b []Line) {
 	if len(a) < 2 && len(b) < 2 {
 		return // all of it is the difference

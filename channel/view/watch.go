@@ -52,7 +52,7 @@ func newWatches(client dynamic.Interface) *watches {
 	return &watches{client: client, changed: make(chan struct{}, 1), of: map[string]*watched{}}
 }
 
-// watch Namespaces, "" for all, until ctx ends, and no others.
+// watch watches Namespaces, "" for all, until ctx ends, and no others.
 func (w *watches) watch(ctx context.Context, spaces []string) error {
 	if len(spaces) > maxWatches {
 		spaces = nil
@@ -81,7 +81,7 @@ func (w *watches) watch(ctx context.Context, spaces []string) error {
 	return nil
 }
 
-// begin to watch a Namespace.
+// begin begins to watch a Namespace.
 func (w *watches) begin(ns string) (*watched, error) {
 	one := &watched{informer: cache.NewSharedIndexInformer(driftsOf(w.client, ns), &v1alpha1.Drift{}, 0, cache.Indexers{})}
 	failed := func(context.Context, *cache.Reflector, error) {
@@ -99,7 +99,7 @@ func (w *watches) begin(ns string) (*watched, error) {
 	return one, nil
 }
 
-// mark that something has changed.
+// mark marks that something has changed.
 func (w *watches) mark() {
 	select {
 	case w.changed <- struct{}{}:
@@ -159,7 +159,7 @@ func (w *watches) open(ns string) (out []v1alpha1.Drift, ok bool) {
 	return out, true
 }
 
-// slim is a Drift without what no view shows; of a resolved one, only what it is is kept.
+// slim returns a Drift without what no view shows; of a resolved one, only what it is is kept.
 func slim(o any) (any, error) {
 	d, ok := o.(*v1alpha1.Drift)
 	if !ok {
@@ -180,7 +180,7 @@ func openSlim(d *v1alpha1.Drift) bool {
 	return channel.Open(d)
 }
 
-// driftsOf a Namespace, or of all. They are typed as soon as they are read: a page of objects is kept no longer than that takes.
+// driftsOf returns the Drifts of a Namespace, or of all. They are typed as soon as they are read: a page of objects is kept no longer than that takes.
 func driftsOf(client dynamic.Interface, ns string) cache.ListerWatcher {
 	c := client.Resource(inspect.DriftResource).Namespace(ns)
 	return &cache.ListWatch{

@@ -53,7 +53,7 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request, what string) {
 	}
 }
 
-// set what a test wants the fake to be, and answer its state.
+// set sets what a test wants the fake to be, and answers its state.
 func (s *Server) set(w http.ResponseWriter, r *http.Request, what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func (s *Server) acknowledged(w http.ResponseWriter, payload map[string]any) {
 	write(w, out)
 }
 
-// actionOf a click, as Slack sends it.
+// actionOf returns the action of a click, as Slack sends it.
 func (s *Server) actionOf(c *Click) map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +118,7 @@ func (s *Server) actionOf(c *Click) map[string]any {
 	}
 }
 
-// submissionOf a modal, as Slack sends it.
+// submissionOf returns the submission of a modal, as Slack sends it.
 func (s *Server) submissionOf(c *Submission) map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -32,7 +32,7 @@ func (d Driver) do(what string, in, out any) error {
 	return json.NewDecoder(resp.Body).Decode(out)
 }
 
-// State of the fake.
+// State returns the state of the fake.
 func (d Driver) State() (s State, err error) { return s, d.do("state", nil, &s) }
 
 // AddUser as users.info shows it.
@@ -50,7 +50,7 @@ func (d Driver) Click(c Click) (a Acknowledged, err error) { return a, d.do("cli
 // Submit a modal.
 func (d Driver) Submit(c Submission) (a Acknowledged, err error) { return a, d.do("submit", c, &a) }
 
-// Block of the buttons of a message, and the ids of its actions; empty for none.
+// Block returns the block of the buttons of a message, and the ids of its actions; empty for none.
 func (m *Message) Block() (block string, actions []string) {
 	var blocks []struct {
 		Type     string `json:"type"`

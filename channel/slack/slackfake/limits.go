@@ -25,7 +25,7 @@ const (
 	codeTriggerExpired, codeInvalidArguments = "expired_trigger_id", "invalid_arguments"
 )
 
-// chars of a text, as Slack counts them.
+// chars returns the chars of a text, as Slack counts them.
 func chars(s string) int { return len(utf16.Encode([]rune(s))) }
 
 // Invalid reports the code and the reason why Slack does not accept blocks, given as JSON; empty where it does.
@@ -77,7 +77,7 @@ func textIn(v any) (n int) {
 	return n
 }
 
-// invalidBlock is why one is not accepted.
+// invalidBlock returns why a block is not accepted.
 func invalidBlock(b map[string]any) string {
 	switch b["type"] {
 	case typeHeader:
@@ -111,7 +111,7 @@ func invalidBlock(b map[string]any) string {
 	return ""
 }
 
-// invalidElement is why a button or menu is not accepted.
+// invalidElement returns why a button or menu is not accepted.
 func invalidElement(m map[string]any) string {
 	for k, limit := range map[string]int{"action_id": maxID, "value": maxValue, "url": maxURL} {
 		if s, _ := m[k].(string); chars(s) > limit {
@@ -147,7 +147,7 @@ func invalidElement(m map[string]any) string {
 	return fmt.Sprintf("element %v", m["type"])
 }
 
-// invalidText is why a text object is not accepted.
+// invalidText returns why a text object is not accepted.
 func invalidText(v any, limit int, kind string) string {
 	m, _ := v.(map[string]any)
 	s, _ := m["text"].(string)

@@ -100,13 +100,13 @@ func (s *Server) changed() {
 	}
 }
 
-// write an answer as JSON.
+// write writes an answer as JSON.
 func write(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// refuse a call by a code of Slack.
+// refuse refuses a call by a code of Slack.
 func refuse(w http.ResponseWriter, code, why string) {
 	write(w, map[string]any{"ok": false, "error": code, "response_metadata": map[string]any{"messages": []string{why}}})
 }

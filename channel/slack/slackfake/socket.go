@@ -51,7 +51,7 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 // errNoAck is the error of a click that was not acknowledged in time: Slack shows a warning, and does not send it again.
 var errNoAck = errors.New("not acknowledged within 3 s")
 
-// send a payload to one of the connections, and return how it was acknowledged.
+// send sends a payload to one of the connections, and returns how it was acknowledged.
 func (s *Server) send(payload map[string]any) (json.RawMessage, error) {
 	s.mu.Lock()
 	if len(s.sockets) == 0 {

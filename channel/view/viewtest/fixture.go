@@ -63,7 +63,7 @@ status: {atProvider: {size: 20}, conditions: [{type: Ready, status: "True", obse
 // Morning is when Held began to wait; the clock of New begins an hour later.
 var Morning = time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
 
-// Held is a change that waits.
+// Held returns a change that waits.
 func Held(edit func(*v1alpha1.Drift)) *v1alpha1.Drift {
 	since := metav1.NewTime(Morning)
 	d := &v1alpha1.Drift{
@@ -117,7 +117,7 @@ type Clock struct {
 	at time.Time
 }
 
-// Now is the time.
+// Now returns the time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -91,7 +91,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// store an object at a path; nil removes it. Mu is held.
+// store stores an object at a path; nil removes it. Mu is held.
 func (s *Server) store(path string, o map[string]any) {
 	if o == nil {
 		delete(s.Objects, path)
@@ -113,7 +113,7 @@ func failure(w http.ResponseWriter, code int32, reason metav1.StatusReason) {
 	})
 }
 
-// patch an object.
+// patch patches an object.
 func (s *Server) patch(w http.ResponseWriter, r *http.Request, path string) {
 	raw, _ := io.ReadAll(r.Body)
 	have, _ := json.Marshal(s.Objects[path])
@@ -180,7 +180,7 @@ func (s *Server) Put(t *testing.T, d *v1alpha1.Drift) {
 	s.report(t, "MODIFIED", o)
 }
 
-// Remove a Drift.
+// Remove removes a Drift.
 func (s *Server) Remove(t *testing.T, d *v1alpha1.Drift) {
 	t.Helper()
 	s.Mu.Lock()
@@ -202,7 +202,7 @@ func (s *Server) report(t *testing.T, kind string, o map[string]any) {
 	}
 }
 
-// watch Drifts; initial events are not served, so that clients list first.
+// watch watches Drifts; initial events are not served, so that clients list first.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	s.Mu.Lock()
 	path := strings.TrimPrefix(r.URL.Path, "/apis/")
@@ -260,7 +260,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// wrap a transport of its clients.
+// wrap wraps a transport of its clients.
 func (s *Server) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		s.Mu.Lock()
@@ -273,14 +273,14 @@ func (s *Server) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// Annotations of an object.
+// Annotations returns the annotations of an object.
 func (s *Server) Annotations(path string) map[string]string {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	return (&unstructured.Unstructured{Object: s.Objects[path]}).GetAnnotations()
 }
 
-// Annotate an object.
+// Annotate annotates an object.
 func (s *Server) Annotate(path, key, value string) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -297,7 +297,7 @@ func (s *Server) SetAway(away bool) {
 	s.away = away
 }
 
-// create an object.
+// create creates an object.
 func (s *Server) create(w http.ResponseWriter, r *http.Request, path string) {
 	o := map[string]any{}
 	raw, err := io.ReadAll(r.Body)
@@ -318,7 +318,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, path string) {
 	reply(w, http.StatusCreated, o)
 }
 
-// Object at a path.
+// Object returns the object at a path.
 func (s *Server) Object(path string) map[string]any {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
