@@ -1,7 +1,7 @@
 // Package history stores records of the schema of package api/records in SQL, and answers
 // questions about them: SQLite in one file, without any set-up, or PostgreSQL for a fleet.
 //
-// A record is stored once, by its id, which is the same whenever and by whomever it is
+// A record is stored once, by its id, which is the same for each delivery, whenever and by any sender it is
 // delivered. The id alone is the key: the tables are not partitioned by time, so that a record
 // whose time differs is not a second one, and retention deletes in small batches instead.
 //

@@ -40,7 +40,7 @@ func decodeStored(raw []byte) (records.Record, error) {
 	return r, nil
 }
 
-// kindOf an object with its group, as in Database.example.org.
+// kindOf returns the kind of an object with its group, as in Database.example.org.
 func kindOf(o *records.Object) string {
 	return schema.GroupKind{Group: o.Group(), Kind: o.Kind}.String()
 }
@@ -50,7 +50,7 @@ func objectTerm(kind, namespace, name string) string {
 	return termObject + kind + "/" + namespace + "/" + name
 }
 
-// terms that a record is found by, each once (KR-16-31).
+// terms returns the terms that a record is found by, each once (KR-16-31).
 func terms(r *records.Record) []string {
 	out := make([]string, 0, 12)
 	add := func(prefix, value string) {
@@ -94,7 +94,7 @@ func causeTerm(cause string) string {
 	return cause
 }
 
-// initiators of what a record is about: the first of its trace, else who acted, and for whom.
+// initiators returns the initiators of what a record is about: the first of its trace, else who acted, and for whom.
 func initiators(r *records.Record) []string {
 	if len(r.Trace) > 0 && r.Trace[0].User != "" {
 		return []string{r.Trace[0].User}
@@ -105,7 +105,7 @@ func initiators(r *records.Record) []string {
 	return nil
 }
 
-// approvers of what a record is about, and who decided about it.
+// approvers returns the approvers of what a record is about, and who decided about it.
 func approvers(r *records.Record) (out []string) {
 	for _, a := range r.Approvers {
 		out = append(out, a.User, a.OnBehalfOf)

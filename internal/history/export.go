@@ -55,7 +55,7 @@ type last struct {
 	Seal *Seal `json:"seal"`
 }
 
-// signed is what the signature of an export covers.
+// signed returns what the signature of an export covers.
 func signed(h Header, s Seal) []byte {
 	return fmt.Appendf(nil, "%s\n%s\n%s\n%s\n%d\n%s\n%s\n", h.Format, h.Cluster, h.Day, h.Previous, s.Count, s.Root, s.Exported.UTC().Format(time.RFC3339))
 }
@@ -74,7 +74,7 @@ func next(previous, record []byte) []byte {
 	return h.Sum(nil)
 }
 
-// day in UTC, and the one after it.
+// day returns the day in UTC, and the one after it.
 func day(s string) (from, to time.Time, err error) {
 	if from, err = time.Parse(time.DateOnly, s); err != nil {
 		return from, to, fmt.Errorf("%q is no day as in 2026-11-24", s)
@@ -82,7 +82,7 @@ func day(s string) (from, to time.Time, err error) {
 	return from, from.AddDate(0, 0, 1), nil
 }
 
-// Export the records of a cluster and a day, as lines of JSON: a header, each record with keyed hashes in the place of
+// Export exports the records of a cluster and a day, as lines of JSON: a header, each record with keyed hashes in the place of
 // names and free texts and with the hash of a chain, and a signed seal (KR-16-35). previous is the root of the export that this
 // one continues; empty for the first. It returns the seal.
 func (s *Store) Export(ctx context.Context, w io.Writer, cluster, on, previous string, key ed25519.PrivateKey) (Seal, error) {
@@ -189,7 +189,7 @@ func ReadExport(r io.Reader, key ed25519.PublicKey) (*Export, error) {
 	return nil, errors.Join(errors.New("the export has no seal: it is cut"), lines.Err())
 }
 
-// check the seal of a chain with a root.
+// check checks the seal of a chain with a root.
 func (e *Export) check(root []byte, key ed25519.PublicKey) error {
 	signature, err := base64.StdEncoding.DecodeString(e.Seal.Signature)
 	switch {
@@ -201,7 +201,7 @@ func (e *Export) check(root []byte, key ed25519.PublicKey) error {
 	return nil
 }
 
-// idOf a record.
+// idOf returns the id of a record.
 func idOf(record []byte) (string, error) {
 	r := struct {
 		ID string `json:"id"`
@@ -223,7 +223,7 @@ type Difference struct {
 // None reports whether the store has what was exported, and what arrived since.
 func (d Difference) None() bool { return len(d.Changed)+len(d.Missing)+len(d.Inserted) == 0 }
 
-// Verify the records of an export's cluster and day in the store (KR-16-35).
+// Verify verifies the records of an export's cluster and day in the store (KR-16-35).
 func (s *Store) Verify(ctx context.Context, e *Export) (Difference, error) {
 	out := Difference{}
 	if !s.CanForget() {

@@ -12,7 +12,7 @@ import (
 // ErrNoKey is returned where names have to be hashed and the store has no key.
 var ErrNoKey = errors.New("the store has no key for the hashes of names: give --hash-key-file")
 
-// Forget a person's name: in the records up to now, each text that contains it is replaced by a
+// Forget forgets a person's name: in the records up to now, each text that contains it is replaced by a
 // keyed hash, also in those that arrive later. The same name has the same hash, so that what the
 // person did stays linked, and hashes of exports stay valid (KR-16-34). It returns how many records it changed.
 func (s *Store) Forget(ctx context.Context, name string) (changed int, err error) {
@@ -67,7 +67,7 @@ func (s *Store) forgetIn(ctx context.Context, part []Found, name string, until t
 	return changed, err
 }
 
-// replace the bytes and terms of a record.
+// replace replaces the bytes and terms of a record.
 func (s *Store) replace(ctx context.Context, tx *sql.Tx, f *Found, raw []byte) error {
 	r, err := decodeStored(raw)
 	if err != nil {

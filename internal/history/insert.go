@@ -46,7 +46,7 @@ type Delivery struct {
 	Cluster string
 }
 
-// Insert a batch that one sender delivered, in one transaction. sender is the name of its credential; records
+// Insert inserts a batch that one sender delivered, in one transaction. sender is the name of its credential; records
 // of one cluster come from one (KR-16-39). When it returns without an error, the records are durable,
 // but those that the receipt refuses. A record that the store has is not stored again (KR-16-30). After an
 // error, as of a full disk, none is stored (KR-16-42).
@@ -74,7 +74,7 @@ func (s *Store) Insert(ctx context.Context, sender string, batch []Delivery) (qu
 	return attempt, nil
 }
 
-// sort a batch into records to store, those to keep for a later program, and those that are refused.
+// sort sorts a batch into records to store, those to keep for a later program, and those that are refused.
 func (s *Store) sort(sender string, batch []Delivery, receipt *query.Receipt) (entries []entry, kept []Delivery) {
 	limit := s.now().Add(Future)
 	refuse := func(id, reason, message string) {
@@ -151,7 +151,7 @@ func (s *Store) readKept(ctx context.Context) error {
 	})
 }
 
-// store entries, sorted by id, each id once.
+// store stores entries, sorted by id, each id once.
 func (s *Store) store(ctx context.Context, tx *sql.Tx, entries []entry, receipt *query.Receipt) error {
 	entries, err := s.ofSender(ctx, tx, entries, receipt)
 	if err != nil {
@@ -174,7 +174,7 @@ func (s *Store) store(ctx context.Context, tx *sql.Tx, entries []entry, receipt 
 	return nil
 }
 
-// ofSender are the entries of clusters whose records come from their sender, and of new clusters.
+// ofSender returns the entries of clusters whose records come from their sender, and of new clusters.
 func (s *Store) ofSender(ctx context.Context, tx *sql.Tx, entries []entry, receipt *query.Receipt) ([]entry, error) {
 	owners := map[string]string{}
 	out := make([]entry, 0, len(entries))
@@ -197,7 +197,7 @@ func (s *Store) ofSender(ctx context.Context, tx *sql.Tx, entries []entry, recei
 	return out, nil
 }
 
-// owner is the sender of a cluster's records: the first one.
+// owner returns the sender of a cluster's records: the first one.
 func (s *Store) owner(ctx context.Context, tx *sql.Tx, e entry) (owner string, err error) {
 	name := ""
 	row := tx.QueryRowContext(ctx, s.bind("SELECT sender, name FROM cluster WHERE uid = ?"), e.record.Cluster.UID)

@@ -11,7 +11,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrate the schema, in one transaction. Of several processes that start at once one
+// migrate migrates the schema, in one transaction. Of several processes that start at once one
 // does it. A schema that a newer program wrote is refused: this one would not
 // write what that one relies on (KR-16-37).
 func (s *Store) migrate(ctx context.Context) error {
@@ -44,7 +44,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	})
 }
 
-// apply one migration.
+// apply applies one migration.
 func (s *Store) apply(ctx context.Context, tx *sql.Tx, file string, version int) error {
 	raw, err := migrations.ReadFile(file)
 	if err != nil {

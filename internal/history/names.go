@@ -81,7 +81,7 @@ func walk(v any, path string, siblings map[string]any, f func(path, text string,
 	return v
 }
 
-// sealed is a record in the form that is exported and hashed: with the hashes of names and free
+// sealed returns a record in the form that is exported and hashed: with the hashes of names and free
 // texts. It is the same before and after a name was forgotten (KR-16-34).
 func sealed(key, raw []byte) ([]byte, error) {
 	fields, err := decodeRaw(raw)
@@ -128,7 +128,7 @@ func contains(text, name string) bool {
 	}
 }
 
-// letter of a name; bytes of letters beyond ASCII are some.
+// letter of a name; bytes of letters beyond ASCII count as letters.
 func letter(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
 }

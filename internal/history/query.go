@@ -24,13 +24,13 @@ type Found struct {
 	Stored int64
 }
 
-// Find records, newest first: at most limit of them after a cursor, nil for the beginning (KR-16-31).
+// Find finds records, newest first: at most limit of them after a cursor, nil for the beginning (KR-16-31).
 func (s *Store) Find(ctx context.Context, f query.Filter, after *query.Cursor, limit int) ([]Found, error) {
 	statement, args := s.selection(f, after)
 	return s.find(ctx, statement+" LIMIT ?", append(args, limit)...)
 }
 
-// find the records that a statement selects.
+// find finds the records that a statement selects.
 func (s *Store) find(ctx context.Context, statement string, args ...any) ([]Found, error) {
 	result, err := s.read.QueryContext(ctx, s.bind(statement), args...)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Store) find(ctx context.Context, statement string, args ...any) ([]Foun
 // columns of Found, in the order in which find scans them.
 const columns = "record.at, record.seq, record.stored, record.raw"
 
-// termsOf a filter, the one with the fewest records presumably first: it is read in the order of time.
+// termsOf returns the terms of a filter, the one with the fewest records presumably first: it is read in the order of time.
 func termsOf(f query.Filter) (out []string) {
 	for _, t := range []struct{ prefix, value string }{
 		{termDifference, f.Difference}, {termUID, f.UID}, {termExternal, f.External}, {termCause, causeTerm(f.Cause)},
@@ -73,7 +73,7 @@ func termsOf(f query.Filter) (out []string) {
 	return out
 }
 
-// selection of a filter after a cursor.
+// selection returns the selection of a filter after a cursor.
 func (s *Store) selection(f query.Filter, after *query.Cursor) (statement string, args []any) {
 	var where []string
 	and := func(condition string, values ...any) {
@@ -120,7 +120,7 @@ func (s *Store) selection(f query.Filter, after *query.Cursor) (statement string
 	return statement + " ORDER BY " + order + ".at DESC, " + order + ".seq DESC", args
 }
 
-// Get a record by its id; nil for none.
+// Get gets a record by its id; nil for none.
 func (s *Store) Get(ctx context.Context, id string) (*Found, error) {
 	list, err := s.find(ctx, "SELECT "+columns+" FROM record WHERE id = ?", id)
 	if err != nil || len(list) == 0 {
@@ -132,7 +132,7 @@ func (s *Store) Get(ctx context.Context, id string) (*Found, error) {
 // maxGraph bounds the records of a graph.
 const maxGraph = 1000
 
-// Graph of the records that led to one, and of those that followed from it, with itself, oldest first; truncated where there are
+// Graph returns the graph of the records that led to one, and of those that followed from it, with itself, oldest first; truncated where there are
 // more than 1000. It is empty where there is no such record (KR-16-32).
 func (s *Store) Graph(ctx context.Context, id string) (out []Found, truncated bool, err error) {
 	origin, err := s.Get(ctx, id)
@@ -160,7 +160,7 @@ func (s *Store) Graph(ctx context.Context, id string) (out []Found, truncated bo
 	return out, truncated, nil
 }
 
-// before are the records that caused some.
+// before returns the records that caused some.
 func (s *Store) before(ctx context.Context, of []Found) ([]Found, error) {
 	var ids []any
 	for _, f := range of {
@@ -171,7 +171,7 @@ func (s *Store) before(ctx context.Context, of []Found) ([]Found, error) {
 	return s.each(ctx, "SELECT "+columns+" FROM record WHERE id IN ", "", ids)
 }
 
-// following are the records that some caused.
+// following returns the records that some caused.
 func (s *Store) following(ctx context.Context, of []Found) ([]Found, error) {
 	ids := lists.Map(of, func(f Found) any { return termCausedBy + f.Record.ID })
 	return s.each(ctx, "SELECT "+columns+" FROM record WHERE seq IN (SELECT seq FROM term WHERE term IN ", fmt.Sprintf(" LIMIT %d)", maxGraph+1), ids)

@@ -36,7 +36,7 @@ func (s *Store) Expire(ctx context.Context, before time.Time) (deleted int, more
 	return len(old), len(old) == deleteAtOnce, nil
 }
 
-// remove a record with its terms.
+// remove removes a record with its terms.
 func (s *Store) remove(ctx context.Context, tx *sql.Tx, f *Found) error {
 	if err := s.removeTerms(ctx, tx, f); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	return out, nil
 }
 
-// Clusters by UID, with their names.
+// Clusters returns the clusters by UID, with their names.
 func (s *Store) Clusters(ctx context.Context) (map[string]string, error) {
 	result, err := s.read.QueryContext(ctx, "SELECT uid, name FROM cluster")
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Store) Clusters(ctx context.Context) (map[string]string, error) {
 	return out, pairs(result, out)
 }
 
-// Page of what a request selects, without regard of who requests it.
+// Page returns the page of what a request selects, without regard of who requests it.
 func (s *Store) Page(ctx context.Context, r query.Request) ([]Found, error) {
 	after, err := query.DecodeCursor(r.Cursor)
 	if err != nil {

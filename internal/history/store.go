@@ -55,7 +55,7 @@ type Store struct {
 	now         func() time.Time
 }
 
-// Open a store and bring its schema up to date. location is the path of an SQLite
+// Open opens a store and brings its schema up to date. location is the path of an SQLite
 // file, which is created, or a URL postgres://.
 func Open(ctx context.Context, location string, o Options) (*Store, error) {
 	s := &Store{key: o.HashKey, now: o.Now}
@@ -117,7 +117,7 @@ func (s *Store) openFile(path string) (err error) {
 	return err
 }
 
-// connect to a database with at most n connections.
+// connect connects to a database with at most n connections.
 func connect(d dialect, dsn string, n int) (*sql.DB, error) {
 	db, err := sql.Open(d.driver, dsn)
 	if err != nil {
@@ -128,7 +128,7 @@ func connect(d dialect, dsn string, n int) (*sql.DB, error) {
 	return db, nil
 }
 
-// Close the store.
+// Close closes the store.
 func (s *Store) Close() error {
 	var err error
 	if s.read != nil && s.read != s.write {
@@ -149,7 +149,7 @@ func (s *Store) Ping(ctx context.Context) error {
 // CanForget reports whether the store has a key for the hashes of names.
 func (s *Store) CanForget() bool { return len(s.key) > 0 }
 
-// begin a transaction that writes.
+// begin begins a transaction that writes.
 func (s *Store) begin(ctx context.Context, f func(*sql.Tx) error) error {
 	tx, err := s.write.BeginTx(ctx, nil)
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *Store) begin(ctx context.Context, f func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// bind the parameters ? of a statement as the database has them. No statement contains
+// bind binds the parameters ? of a statement as the database has them. No statement contains
 // a question mark otherwise.
 func (d dialect) bind(statement string) string {
 	if !d.numbered {
@@ -206,7 +206,7 @@ func pairs[K comparable, V any](result *sql.Rows, to map[K]V) error {
 	})
 }
 
-// rows of parameters, as in (?,?),(?,?).
+// rows returns the rows of parameters, as in (?,?),(?,?).
 func rows(n, columns int) string {
 	row := "(" + strings.TrimSuffix(strings.Repeat("?,", columns), ",") + ")"
 	return strings.TrimSuffix(strings.Repeat(row+",", n), ",")

@@ -26,19 +26,19 @@ type Client struct {
 	HTTP *http.Client
 }
 
-// Page of records. now is the time of the server, or the zero time.
+// Page returns the page of records. now is the time of the server, or the zero time.
 func (c *Client) Page(ctx context.Context, r query.Request) (page query.Page, now time.Time, err error) {
 	now, err = c.get(ctx, "records", r.Values(), &page)
 	return page, now, err
 }
 
-// Graph of the records that led to one, and followed from it.
+// Graph returns the graph of the records that led to one, and followed from it.
 func (c *Client) Graph(ctx context.Context, id string) (g query.Graph, err error) {
 	_, err = c.get(ctx, "graph/"+url.PathEscape(id), nil, &g)
 	return g, err
 }
 
-// get an answer.
+// get gets an answer.
 func (c *Client) get(ctx context.Context, path string, values url.Values, to any) (now time.Time, err error) {
 	u := c.Base.JoinPath("v1", path)
 	u.RawQuery = values.Encode()

@@ -52,7 +52,7 @@ type Filter struct {
 	StoredSince time.Time
 }
 
-// texts are the parameters of a URL that are text.
+// texts returns the parameters of a URL that are text.
 func (f *Filter) texts() map[string]*string {
 	return map[string]*string{
 		"cluster": &f.Cluster, "kind": &f.Kind, "namespace": &f.Namespace, "name": &f.Name, "uid": &f.UID,
@@ -61,7 +61,7 @@ func (f *Filter) texts() map[string]*string {
 	}
 }
 
-// times are the parameters of a URL that are times, RFC 3339.
+// times returns the parameters of a URL that are times, RFC 3339.
 func (f *Filter) times() map[string]*time.Time {
 	return map[string]*time.Time{"since": &f.Since, "until": &f.Until, "storedSince": &f.StoredSince}
 }
@@ -75,7 +75,7 @@ type Request struct {
 	Limit int
 }
 
-// Values of a URL that Parse reads.
+// Values returns the values of a URL that Parse reads.
 func (r Request) Values() url.Values {
 	out := url.Values{}
 	for k, v := range r.texts() {
@@ -97,7 +97,7 @@ func (r Request) Values() url.Values {
 	return out
 }
 
-// Parse the values of a URL. An unknown parameter, one that is given twice, and a value out
+// Parse parses the values of a URL. An unknown parameter, one that is given twice, and a value out
 // of bounds are errors: a filter that is ignored would select too much.
 func Parse(values url.Values) (Request, error) {
 	r := Request{}
@@ -120,7 +120,7 @@ func Parse(values url.Values) (Request, error) {
 	return r, err
 }
 
-// set one parameter.
+// set sets one parameter.
 func (r *Request) set(key, value string, texts map[string]*string, times map[string]*time.Time) (err error) {
 	switch {
 	case texts[key] != nil:
@@ -147,7 +147,7 @@ type Cursor struct {
 	Seq int64
 }
 
-// Encode a cursor for a URL.
+// Encode encodes a cursor for a URL.
 func (c Cursor) Encode() string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d/%d", c.At, c.Seq))
 }

@@ -64,7 +64,7 @@ func ReadTokens(dir string) (Tokens, error) {
 	return out, nil
 }
 
-// sender of a request by its token; empty for none.
+// sender returns the sender of a request by its token; empty for none.
 func (t Tokens) sender(r *http.Request) string {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
@@ -95,7 +95,7 @@ type Access struct {
 	Cluster string
 }
 
-// user of a request. The error is errUnauthenticated, or that the API server could not decide.
+// user returns the user of a request. The error is errUnauthenticated, or that the API server could not decide.
 func (a *Access) user(r *http.Request) (user.Info, error) {
 	if t := r.Header.Get(TokenHeader); t != "" {
 		r = r.Clone(r.Context())
@@ -140,7 +140,7 @@ var recordsOf = v1alpha1.GroupVersion.WithResource("records")
 // users is the name of all senders that are users of this cluster: webhook and gate are two, and send records of the same one.
 const users = "users"
 
-// sender of a batch: the name of its token, else users where the user may create records (KR-16-40).
+// sender returns the sender of a batch: the name of its token, else users where the user may create records (KR-16-40).
 func (a *Access) sender(r *http.Request) (string, error) {
 	if name := a.Tokens.sender(r); name != "" {
 		return "token:" + name, nil
@@ -165,7 +165,7 @@ type sight struct {
 	seen map[string]bool
 }
 
-// sight of a user, without any answer yet.
+// sight returns the sight of a user, without any answer yet.
 func (a *Access) sight(u user.Info) *sight {
 	return &sight{Access: a, user: u, seen: map[string]bool{}}
 }

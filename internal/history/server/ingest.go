@@ -57,7 +57,7 @@ func Count(r query.Receipt) {
 	}
 }
 
-// deliveries of a request.
+// deliveries returns the deliveries of a request.
 func deliveries(w http.ResponseWriter, r *http.Request) ([]history.Delivery, error) {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != contentBatch && media != contentOne {

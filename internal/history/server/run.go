@@ -66,7 +66,7 @@ type Options struct {
 	NATS stream.Options
 }
 
-// Run the server until the context ends, and then end the requests in progress.
+// Run runs the server until the context ends, and then end the requests in progress.
 func Run(ctx context.Context, o Options) error {
 	store, err := history.Open(ctx, o.Location, history.Options{HashKey: o.HashKey})
 	if err != nil {
@@ -80,7 +80,7 @@ func Run(ctx context.Context, o Options) error {
 	return errors.Join(group.Wait(), store.Close())
 }
 
-// start all parts in a group.
+// start starts all parts in a group.
 func start(ctx context.Context, group *errgroup.Group, o Options, store *history.Store) error {
 	access, err := access(ctx, o)
 	if err != nil {
@@ -119,7 +119,7 @@ func start(ctx context.Context, group *errgroup.Group, o Options, store *history
 	return nil
 }
 
-// serve on an address until the context ends; "0" serves nothing. The error names the flag.
+// serve serves on an address until the context ends; "0" serves nothing. The error names the flag.
 func serve(ctx context.Context, group *errgroup.Group, flag, address string, handler http.Handler, config *tls.Config) error {
 	if address == "0" || address == "" {
 		return nil
@@ -150,7 +150,7 @@ func serve(ctx context.Context, group *errgroup.Group, flag, address string, han
 	return nil
 }
 
-// access by the API server of this cluster.
+// access returns the access by the API server of this cluster.
 func access(ctx context.Context, o Options) (*Access, error) {
 	client, err := kubernetes.NewForConfig(o.Config)
 	if err != nil {
@@ -176,7 +176,7 @@ func access(ctx context.Context, o Options) (*Access, error) {
 	return a, delegate(ctx, o, client, a)
 }
 
-// delegate authentication and authorization to the API server.
+// delegate delegates authentication and authorization to the API server.
 func delegate(ctx context.Context, o Options, client kubernetes.Interface, a *Access) error {
 	authorities, err := dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca", metav1.NamespaceSystem,
 		"extension-apiserver-authentication", "client-ca-file", client)
@@ -211,7 +211,7 @@ var (
 	newest   = telemetry.NewGauge("kausality_history_newest_timestamp_seconds") // no sample, not 0, for none
 )
 
-// sweep what is too old, and read figures, until the context ends.
+// sweep sweeps what is too old, and reads figures, until the context ends.
 func sweep(ctx context.Context, o Options, store *history.Store) error {
 	for {
 		if err := expire(ctx, o.Retention, store); err != nil && ctx.Err() == nil {

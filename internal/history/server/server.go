@@ -64,7 +64,7 @@ func New(store Store, access *Access, log logr.Logger) *Server {
 	return &Server{store: store, access: access, log: log, busy: make(chan struct{}, inFlight)}
 }
 
-// Handler of all requests. It is safe for concurrent use.
+// Handler returns the handler of all requests. It is safe for concurrent use.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /v1/records", s.operation("store", s.ingest))
@@ -76,7 +76,7 @@ func (s *Server) Handler() http.Handler {
 	return mux
 }
 
-// operation is an http.Handler with a bound of time and of concurrent requests; its name is a label of metrics.
+// operation returns an http.Handler with a bound of time and of concurrent requests; its name is a label of metrics.
 func (s *Server) operation(name string, f func(w http.ResponseWriter, r *http.Request) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)

@@ -24,12 +24,12 @@ import (
 // Now is the time of the stores that are tested.
 var Now = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 
-// Options of the stores that are tested.
+// Options returns the options of the stores that are tested.
 func Options() history.Options {
 	return history.Options{HashKey: []byte("0123456789abcdef0123456789abcdef"), Now: func() time.Time { return Now }}
 }
 
-// Record of a database orders in namespace shop, of some time, changed by f.
+// Record returns the record of a database orders in namespace shop, of some time, changed by f.
 func Record(n int, f func(*records.Record)) records.Record {
 	r := records.Record{
 		Type: records.TypeIntent, Time: metav1.NewMicroTime(Now.Add(time.Duration(n) * time.Second)),
@@ -46,7 +46,7 @@ func Record(n int, f func(*records.Record)) records.Record {
 	return r
 }
 
-// Deliveries of records.
+// Deliveries returns the deliveries of records.
 func Deliveries(t *testing.T, list ...records.Record) (out []history.Delivery) {
 	t.Helper()
 	for _, r := range list {
@@ -65,7 +65,7 @@ func insert(t *testing.T, s *history.Store, list ...records.Record) query.Receip
 	return receipt
 }
 
-// ids of what was found.
+// ids returns the ids of what was found.
 func ids(list []history.Found) []string {
 	out := make([]string, 0, len(list))
 	for _, f := range list {
@@ -74,7 +74,7 @@ func ids(list []history.Found) []string {
 	return out
 }
 
-// find all records of a filter.
+// find finds all records of a filter.
 func find(t *testing.T, s *history.Store, f query.Filter) []history.Found {
 	t.Helper()
 	list, err := s.Find(t.Context(), f, nil, 1000)
@@ -82,7 +82,7 @@ func find(t *testing.T, s *history.Store, f query.Filter) []history.Found {
 	return list
 }
 
-// Run all tests, each with a store of its own that open returns, empty.
+// Run runs all tests, each with a store of its own that open returns, empty.
 func Run(t *testing.T, open func(t *testing.T) *history.Store) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, *history.Store){
@@ -338,7 +338,7 @@ func export(t *testing.T, s *history.Store) {
 	tamper(t, b.String(), public)
 }
 
-// tamper with an export, in every way.
+// tamper tampers with an export, in every way.
 func tamper(t *testing.T, exported string, public ed25519.PublicKey) {
 	t.Helper()
 	lines := strings.SplitAfter(exported, "\n")

@@ -43,7 +43,7 @@ type Options struct {
 	Log               logr.Logger
 }
 
-// Run until the context ends: read batches, store and acknowledge them (KR-16-44). count is called with each receipt. A failure of
+// Run runs until the context ends: read batches, store and acknowledge them (KR-16-44). count is called with each receipt. A failure of
 // the store or of NATS is logged and tried again.
 func Run(ctx context.Context, o Options, store *history.Store, count func(query.Receipt)) error {
 	options := []nats.Option{nats.Name("kausality-history"), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true)}
@@ -93,7 +93,7 @@ func consume(ctx context.Context, js jetstream.JetStream, o Options, store *hist
 	return nil
 }
 
-// clusterOf a subject, which ends in the UID of the cluster and the type of the record. Who may publish to it is who may
+// clusterOf returns the cluster of a subject, which ends in the UID of the cluster and the type of the record. Who may publish to it is who may
 // send the cluster's records.
 func clusterOf(subject string) string {
 	tokens := strings.Split(subject, ".")
