@@ -53,7 +53,7 @@ type decision struct {
 // annotations that are decisions of users.
 type annotations struct{ claims, freeze, rejections string }
 
-// OfDecision is what is recorded of a decision of the webhook: intents, votes, uses of approvals, freezes and rejections (KR-16-10). nil where
+// OfDecision returns what is recorded of a decision of the webhook: intents, votes, uses of approvals, freezes and rejections (KR-16-10). nil where
 // nothing is: for refusals, whose drift is recorded when it is stored, for dry-runs, and where nothing changes.
 func OfDecision(req *admission.Request, d admission.Decision) Occurrence {
 	if !d.Allowed || req.DryRun {
@@ -85,7 +85,7 @@ func OfDecision(req *admission.Request, d admission.Decision) Occurrence {
 	return out
 }
 
-// givenClaims are the claims that another component of ours writes, as a Rollout gives them to an object; nil where it changes none (KR-16-13).
+// givenClaims returns the claims that another component of Kausality writes, as a Rollout gives them to an object; nil where it changes none (KR-16-13).
 func givenClaims(req *admission.Request) *string {
 	before, after := annotationOf(req.OldObject, v1alpha1.AnnotationKeyClaims), annotationOf(req.Object, v1alpha1.AnnotationKeyClaims)
 	if before == after {
@@ -112,7 +112,7 @@ func changed(req *admission.Request, claims *string) (before, after annotations)
 	return before, after
 }
 
-// annotationOf an object, without a copy of all of them.
+// annotationOf returns the annotation of an object, without a copy of all of them.
 func annotationOf(o *unstructured.Unstructured, key string) string {
 	if o == nil {
 		return ""
@@ -124,7 +124,7 @@ func annotationOf(o *unstructured.Unstructured, key string) string {
 	return value
 }
 
-// Records of the decision (KR-16-10).
+// Records returns the records of the decision (KR-16-10).
 func (d *decision) Records(c recordsv1alpha1.Cluster) []recordsv1alpha1.Record {
 	out := d.votes(c)
 	if d.intent {
@@ -156,7 +156,7 @@ func (d *decision) actor() *recordsv1alpha1.Actor {
 	return a
 }
 
-// intents are the record of the object's own hop, and that of the approval by which it passed.
+// intents returns the record of the object's own hop, and that of the approval by which it passed.
 func (d *decision) intents(c recordsv1alpha1.Cluster) []recordsv1alpha1.Record {
 	own := d.trace.Own()
 	if own == nil { // a deletion, of which no trace is stored
@@ -182,7 +182,7 @@ func (d *decision) intents(c recordsv1alpha1.Cluster) []recordsv1alpha1.Record {
 	return []recordsv1alpha1.Record{used, r}
 }
 
-// above is the hop of the parent; nil where the object's own hop begins the trace.
+// above returns the hop of the parent; nil where the object's own hop begins the trace.
 func (d *decision) above() *v1alpha1.Hop {
 	if len(d.trace) < 2 {
 		return nil
@@ -190,7 +190,7 @@ func (d *decision) above() *v1alpha1.Hop {
 	return &d.trace[len(d.trace)-2]
 }
 
-// used is the record of the approval that a hop names.
+// used returns the record of the approval that a hop names.
 func (d *decision) used(c recordsv1alpha1.Cluster, own v1alpha1.Hop, intent recordsv1alpha1.Record) recordsv1alpha1.Record {
 	a := own.Approval
 	r := newRecord(c, recordsv1alpha1.TypeApprovalUsed, intent.Object, own.Timestamp.Time, a.Claim, a.Content, a.Digest, a.Policy, generation(own.Generation))
@@ -211,7 +211,7 @@ func (d *decision) used(c recordsv1alpha1.Cluster, own v1alpha1.Hop, intent reco
 	return r
 }
 
-// votes that the request adds to the claims of the object.
+// votes returns the votes that the request adds to the claims of the object.
 func (d *decision) votes(c recordsv1alpha1.Cluster) (out []recordsv1alpha1.Record) {
 	if d.before.claims == d.after.claims {
 		return nil
@@ -250,7 +250,7 @@ func (d *decision) vote(c recordsv1alpha1.Cluster, claim v1alpha1.Claim, v v1alp
 	return []recordsv1alpha1.Record{r, b}
 }
 
-// frozen is the record of a freeze, or of its end.
+// frozen returns the record of a freeze, or of its end.
 func (d *decision) frozen(c recordsv1alpha1.Cluster) recordsv1alpha1.Record {
 	r := d.record(c, recordsv1alpha1.TypeFreeze, d.at, d.user.Name, d.after.freeze)
 	r.Reason = recordsv1alpha1.ReasonUnfrozen
@@ -271,7 +271,7 @@ func newRecord(c recordsv1alpha1.Cluster, of recordsv1alpha1.Type, o recordsv1al
 	}
 }
 
-// intentID is the id of the record of a hop of a carrier in a Namespace; "" where the hop has no time, since nothing recorded it.
+// intentID returns the id of the record of a hop of a carrier in a Namespace; "" where the hop has no time, since nothing recorded it.
 func intentID(c recordsv1alpha1.Cluster, h v1alpha1.Hop, carrier string) string {
 	if h.Timestamp.IsZero() || h.Unattributed {
 		return ""
@@ -279,7 +279,7 @@ func intentID(c recordsv1alpha1.Cluster, h v1alpha1.Hop, carrier string) string 
 	return recordsv1alpha1.ID(c, hopObject(h, carrier), recordsv1alpha1.TypeIntent, h.Timestamp.Time, generation(h.Generation), h.User)
 }
 
-// voteID is the id of the record of a vote for an approval on an object.
+// voteID returns the id of the record of a vote for an approval on an object.
 func voteID(c recordsv1alpha1.Cluster, on recordsv1alpha1.Object, content string, v v1alpha1.Vote) string {
 	return recordsv1alpha1.ID(c, on, recordsv1alpha1.TypeVote, v.At.Time, content, v.User)
 }
@@ -295,7 +295,7 @@ func objectOfReference(o v1alpha1.ObjectReference) recordsv1alpha1.Object {
 	return recordsv1alpha1.Object{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID, Generation: o.Generation}
 }
 
-// hopObject is the object of a hop, whose carrier is in a Namespace.
+// hopObject returns the object of a hop, whose carrier is in a Namespace.
 func hopObject(h v1alpha1.Hop, carrier string) recordsv1alpha1.Object {
 	return recordsv1alpha1.Object{APIVersion: h.APIVersion, Kind: h.Kind, Namespace: trace.NamespaceOf(h, carrier), Name: h.Name, Generation: h.Generation}
 }
@@ -305,7 +305,7 @@ func hopRef(h v1alpha1.Hop, carrier string) parent.Ref {
 	return parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(o.APIVersion, o.Kind), Namespace: o.Namespace, Name: o.Name}
 }
 
-// hopsOf a trace in brief.
+// hopsOf returns the hops of a trace in brief.
 func hopsOf(t trace.Trace, carrier string) []recordsv1alpha1.Hop {
 	return lists.Map(t, func(h v1alpha1.Hop) recordsv1alpha1.Hop {
 		return recordsv1alpha1.Hop{
@@ -326,7 +326,7 @@ func approversOf(votes []v1alpha1.Vote) []recordsv1alpha1.Approver {
 	})
 }
 
-// ids that are not empty.
+// ids returns the ids that are not empty.
 func ids(list ...string) []string {
 	return slices.DeleteFunc(list, func(id string) bool { return id == "" })
 }

@@ -26,7 +26,7 @@ type drift struct {
 	approval *v1alpha1.HopApproval
 }
 
-// OfDrift is what is recorded when an occurrence of a drift was stored (KR-16-11): DriftHeld, or DriftLogged where the change passed. of is the trace
+// OfDrift returns what is recorded when an occurrence of a drift was stored (KR-16-11): DriftHeld, or DriftLogged where the change passed. of is the trace
 // of its parent.
 func OfDrift(d *v1alpha1.Drift, of trace.Trace, logged bool) Occurrence {
 	if d.Status.Since == nil {
@@ -37,7 +37,7 @@ func OfDrift(d *v1alpha1.Drift, of trace.Trace, logged bool) Occurrence {
 	}
 }
 
-// OfResolution is what is recorded when a drift was set to Resolved at a time (KR-16-11).
+// OfResolution returns what is recorded when a drift was set to Resolved at a time (KR-16-11).
 func OfResolution(d *v1alpha1.Drift, at time.Time) Occurrence {
 	if d.Status.Since == nil {
 		return nil
@@ -45,7 +45,7 @@ func OfResolution(d *v1alpha1.Drift, at time.Time) Occurrence {
 	return &drift{spec: *d.Spec.DeepCopy(), since: d.Status.Since.Time, over: at, why: d.Status.Resolution, approval: d.Status.Approval.DeepCopy()}
 }
 
-// Records of the drift.
+// Records returns the records of the drift.
 func (d *drift) Records(c recordsv1alpha1.Cluster) []recordsv1alpha1.Record {
 	child := objectOfReference(d.spec.Child)
 	if d.over.IsZero() {
@@ -64,7 +64,7 @@ func (d *drift) Records(c recordsv1alpha1.Cluster) []recordsv1alpha1.Record {
 	return []recordsv1alpha1.Record{r}
 }
 
-// begun is the record of the first occurrence.
+// begun returns the record of the first occurrence.
 func (d *drift) begun(c recordsv1alpha1.Cluster, child recordsv1alpha1.Object) recordsv1alpha1.Record {
 	of := recordsv1alpha1.TypeDriftHeld
 	if d.logged {
@@ -90,7 +90,7 @@ func (d *drift) beginID(c recordsv1alpha1.Cluster, child recordsv1alpha1.Object,
 	return recordsv1alpha1.ID(c, child, of, d.since, d.spec.ID)
 }
 
-// describe the difference in a record.
+// describe describes the difference in a record.
 func (d *drift) describe(r *recordsv1alpha1.Record) {
 	if d.spec.Parent.Kind != "" {
 		r.Parent = new(objectOfReference(d.spec.Parent))

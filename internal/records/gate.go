@@ -41,7 +41,7 @@ type claimed struct {
 	claim  v1alpha1.Claim
 }
 
-// OfTransition is what is recorded of the gate of an object: that it opened, that the provider confirmed what it opened for, that it expired, or that it
+// OfTransition returns what is recorded of the gate of an object: that it opened, that the provider confirmed what it opened for, that it expired, or that it
 // closed for another reason (KR-16-12). nil for other transitions.
 func OfTransition(t Transition) Occurrence {
 	opens, closes := opened(t.Was, t.Is), t.Was.State == v1alpha1.GateOpen && t.Is.State == v1alpha1.GateClosed
@@ -60,7 +60,7 @@ func opened(was, is v1alpha1.Gate) bool {
 	return is.State == v1alpha1.GateOpen && (was.State != v1alpha1.GateOpen || !was.At.Equal(&is.At))
 }
 
-// claimsOf holders that a gate names.
+// claimsOf returns the claims of holders that a gate names.
 func claimsOf(names string, holders map[parent.Ref]string) (out []claimed) {
 	for _, id := range strings.Split(names, ",") {
 		for holder, claims := range holders { // an id is that of one claim
@@ -74,7 +74,7 @@ func claimsOf(names string, holders map[parent.Ref]string) (out []claimed) {
 	return out
 }
 
-// Records of the transition.
+// Records returns the records of the transition.
 func (g *gate) Records(c recordsv1alpha1.Cluster) []recordsv1alpha1.Record {
 	if opened(g.was, g.is) {
 		return g.opening(c)
@@ -92,7 +92,7 @@ func (g *gate) Records(c recordsv1alpha1.Cluster) []recordsv1alpha1.Record {
 	return []recordsv1alpha1.Record{r}
 }
 
-// opening of the gate, and the approvals that it used.
+// opening returns the opening of the gate, and the approvals that it used.
 func (g *gate) opening(c recordsv1alpha1.Cluster) (out []recordsv1alpha1.Record) {
 	r := newRecord(c, recordsv1alpha1.TypeGateOpened, g.object(), g.is.At.Time)
 	r.ID = g.openID(c, g.is)
@@ -108,7 +108,7 @@ func (g *gate) opening(c recordsv1alpha1.Cluster) (out []recordsv1alpha1.Record)
 	return append(out, r)
 }
 
-// approval that the gate used.
+// approval returns the approval that the gate used.
 func (g *gate) approval(c recordsv1alpha1.Cluster, u claimed) recordsv1alpha1.Record {
 	r := newRecord(c, recordsv1alpha1.TypeApprovalUsed, g.object(), g.is.At.Time, u.claim.ID, u.claim.Content, g.is.Digest)
 	holder := objectOf(u.holder)
@@ -127,12 +127,12 @@ func (g *gate) object() recordsv1alpha1.Object {
 	return o
 }
 
-// openID is the id of the record of an opening.
+// openID returns the id of the record of an opening.
 func (g *gate) openID(c recordsv1alpha1.Cluster, open v1alpha1.Gate) string {
 	return recordsv1alpha1.ID(c, g.object(), recordsv1alpha1.TypeGateOpened, open.At.Time, "open")
 }
 
-// describe an opening in a record.
+// describe describes an opening in a record.
 func (g *gate) describe(r *recordsv1alpha1.Record, open v1alpha1.Gate) {
 	r.External, r.Differences, r.Paths, r.Trace = g.external, ids(open.Digest), open.Paths, hopsOf(g.trace, g.ref.Namespace)
 	for _, v := range open.Verbs {

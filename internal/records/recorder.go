@@ -72,7 +72,7 @@ func New(s Spool, cluster func(context.Context) (recordsv1alpha1.Cluster, error)
 // Enabled reports whether occurrences are recorded.
 func (r *Recorder) Enabled() bool { return r != nil }
 
-// Add an occurrence. It never blocks: where too many wait, this one is lost, and counted (KR-16-03).
+// Add adds an occurrence. It never blocks: where too many wait, this one is lost, and counted (KR-16-03).
 func (r *Recorder) Add(o Occurrence) {
 	if r == nil || o == nil {
 		return
@@ -94,7 +94,7 @@ func (r *Recorder) Close() {
 	<-r.done
 }
 
-// run until Close.
+// run runs until Close.
 func (r *Recorder) run() {
 	defer close(r.done)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -122,7 +122,7 @@ func (r *Recorder) run() {
 	}
 }
 
-// identify the cluster; false where the Recorder is closed first.
+// identify identifies the cluster; false where the Recorder is closed first.
 func (r *Recorder) identify(ctx context.Context) (recordsv1alpha1.Cluster, bool) {
 	pauses := retries()
 	for {
@@ -172,7 +172,7 @@ func (r *Recorder) next() []Occurrence {
 	return batch
 }
 
-// encode the records of occurrences, with their number by type. One that is invalid is an error of the program: it is counted as
+// encode encodes the records of occurrences, with their number by type. One that is invalid is an error of the program: it is counted as
 // lost, and costs no other.
 func (r *Recorder) encode(of recordsv1alpha1.Cluster, batch []Occurrence) (out [][]byte, counts map[recordsv1alpha1.Type]int) {
 	counts = map[recordsv1alpha1.Type]int{}
@@ -191,7 +191,7 @@ func (r *Recorder) encode(of recordsv1alpha1.Cluster, batch []Occurrence) (out [
 	return out, counts
 }
 
-// recordsOf an occurrence; none where it panics.
+// recordsOf returns the records of an occurrence; none where it panics.
 func (r *Recorder) recordsOf(of recordsv1alpha1.Cluster, o Occurrence) (out []recordsv1alpha1.Record) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -203,7 +203,7 @@ func (r *Recorder) recordsOf(of recordsv1alpha1.Cluster, o Occurrence) (out []re
 	return o.Records(of)
 }
 
-// write records, however long it takes: meanwhile others wait in the queue, and what it cannot hold is lost (KR-16-05). False where the Recorder
+// write writes records, however long it takes: meanwhile others wait in the queue, and what it cannot hold is lost (KR-16-05). False where the Recorder
 // was closed and the disk did not take them in time.
 func (r *Recorder) write(ctx context.Context, raw [][]byte) bool {
 	queueLength.Set(float64(len(r.queue)))

@@ -20,7 +20,7 @@ type rollout struct {
 	at          time.Time
 }
 
-// OfRollout is what is recorded when the status of a Rollout was written at a time: its votes, and the phase and wave that it entered (KR-16-13). nil
+// OfRollout returns what is recorded when the status of a Rollout was written at a time: its votes, and the phase and wave that it entered (KR-16-13). nil
 // where neither changed.
 func OfRollout(ref parent.Ref, generation int64, spec *v1alpha1.RolloutSpec, before, now *v1alpha1.RolloutStatus, at time.Time) Occurrence {
 	if before.Phase == now.Phase && before.Wave == now.Wave && len(before.Votes) == len(now.Votes) {
@@ -29,7 +29,7 @@ func OfRollout(ref parent.Ref, generation int64, spec *v1alpha1.RolloutSpec, bef
 	return &rollout{ref: ref, generation: generation, cause: spec.Cause, before: *before.DeepCopy(), now: *now.DeepCopy(), at: at}
 }
 
-// Records of the Rollout.
+// Records returns the records of the Rollout.
 func (o *rollout) Records(c recordsv1alpha1.Cluster) (out []recordsv1alpha1.Record) {
 	object, plan := objectOf(o.ref), ""
 	object.Generation = o.generation

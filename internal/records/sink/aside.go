@@ -27,10 +27,10 @@ func NewAside(dir, name string) (*Aside, error) {
 	return &Aside{path: filepath.Join(dir, name+".jsonl"), limit: maxAside}, nil
 }
 
-// Path of the file.
+// Path returns the path of the file.
 func (a *Aside) Path() string { return a.path }
 
-// Add a record, with why.
+// Add adds a record, with why.
 func (a *Aside) Add(record []byte, why error) error {
 	line := struct {
 		At     time.Time `json:"at"`

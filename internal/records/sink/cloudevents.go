@@ -35,7 +35,7 @@ type Event struct {
 	Data            json.RawMessage `json:"data"`
 }
 
-// eventOf a message.
+// eventOf returns the event of a message.
 func eventOf(m Message) Event {
 	r := m.Record
 	return Event{
@@ -44,7 +44,7 @@ func eventOf(m Message) Event {
 	}
 }
 
-// subjectOf an object: apiVersion, kind, namespace if it has one, and name.
+// subjectOf returns the subject of an object: apiVersion, kind, namespace if it has one, and name.
 func subjectOf(o recordsv1alpha1.Object) string {
 	parts := []string{o.APIVersion, o.Kind, o.Namespace, o.Name}
 	if o.Namespace == "" {
@@ -53,7 +53,7 @@ func subjectOf(o recordsv1alpha1.Object) string {
 	return strings.Join(parts, "/")
 }
 
-// timeOf a record as it is encoded.
+// timeOf returns the time of a record as it is encoded.
 func timeOf(r recordsv1alpha1.Record) string {
 	return r.Time.UTC().Format("2006-01-02T15:04:05.000000Z07:00")
 }
@@ -64,7 +64,7 @@ type cloudEvents struct {
 	client *http.Client
 }
 
-// Send a batch in one request.
+// Send sends a batch in one request.
 func (s *cloudEvents) Send(ctx context.Context, messages []Message) error {
 	body, err := json.Marshal(lists.Map(messages, eventOf))
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *cloudEvents) Send(ctx context.Context, messages []Message) error {
 	return fmt.Errorf("cannot send records: %s: %s", resp.Status, strings.TrimSpace(string(text)))
 }
 
-// Close idle connections.
+// Close closes idle connections.
 func (s *cloudEvents) Close() error {
 	s.client.CloseIdleConnections()
 	return nil

@@ -36,7 +36,7 @@ type Config struct {
 	Plain bool
 }
 
-// Parse KIND=URL[,OPTION=VALUE…]. A comma in the URL is written as %2C.
+// Parse parses KIND=URL[,OPTION=VALUE…]. A comma in the URL is written as %2C.
 func Parse(text string) (Config, error) {
 	parts := strings.Split(text, ",")
 	kind, address, ok := strings.Cut(parts[0], "=")
@@ -65,7 +65,7 @@ func redacted(text string) string {
 	return kind
 }
 
-// set an option.
+// set sets an option.
 func (c *Config) set(option string) error {
 	name, value, _ := strings.Cut(option, "=")
 	switch {
@@ -86,7 +86,7 @@ func (c *Config) set(option string) error {
 // schemes of the kinds, with TLS first.
 var schemes = map[string][2]string{KindCloudEvents: {"https", "http"}, KindOTLP: {"https", "http"}, KindNATS: {"tls", "nats"}}
 
-// check what is given.
+// check checks what is given.
 func (c Config) check() error {
 	of := schemes[c.Kind]
 	switch {
@@ -109,7 +109,8 @@ func (c Config) check() error {
 	return c.Check() //nolint:wrapcheck // It names the option.
 }
 
-// Name of the sink in metrics, logs and files: its kind and host, and the first 8 hex digits of the SHA-256 of its URL, which may be a secret.
+// Name returns the name of the sink in metrics, logs and files: its kind and host, and the first 8 hex digits of the SHA-256 of its URL, which may be a
+// secret.
 func (c Config) Name() string {
 	host := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-' {

@@ -62,7 +62,7 @@ type Delivery struct {
 	pauses *wait.Backoff
 }
 
-// Run until the context ends or the spool is closed.
+// Run runs until the context ends or the spool is closed.
 func (d *Delivery) Run(ctx context.Context) {
 	defer func() {
 		if err := d.Sink.Close(); err != nil {
@@ -90,7 +90,7 @@ func (d *Delivery) Run(ctx context.Context) {
 	}
 }
 
-// decode records. Those of a schema that this release does not know are set aside: no sink can name them.
+// decode decodes records. Those of a schema that this release does not know are set aside: no sink can name them.
 func (d *Delivery) decode(raw [][]byte) []Message {
 	out := make([]Message, 0, len(raw))
 	for _, r := range raw {
@@ -104,7 +104,7 @@ func (d *Delivery) decode(raw [][]byte) []Message {
 	return out
 }
 
-// deliver messages, however long it takes (KR-16-06, KR-16-07); false where the context ended first.
+// deliver delivers messages, however long it takes (KR-16-06, KR-16-07); false where the context ended first.
 func (d *Delivery) deliver(ctx context.Context, messages []Message) bool {
 	pauses := d.backoff()
 	for len(messages) > 0 {
@@ -136,7 +136,7 @@ func (d *Delivery) deliver(ctx context.Context, messages []Message) bool {
 	return true
 }
 
-// attempt to send messages.
+// attempt attempts to send messages.
 func (d *Delivery) attempt(ctx context.Context, messages []Message) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
@@ -168,7 +168,7 @@ func (d *Delivery) backoff() wait.Backoff {
 	return wait.Backoff{Duration: firstPause, Factor: 2, Jitter: 0.2, Steps: 1 << 20, Cap: lastPause}
 }
 
-// observe the lag behind the spool; the messages are those that are to be delivered next.
+// observe observes the lag behind the spool; the messages are those that are to be delivered next.
 func (d *Delivery) observe(messages []Message) {
 	pending.WithLabelValues(d.Name).Set(float64(d.Reader.Pending()))
 	age := 0.0

@@ -21,7 +21,7 @@ type jetStream struct {
 	js   jetstream.JetStream
 }
 
-// connect where there is no connection. nats.go connects again by itself.
+// connect connects where there is no connection. nats.go connects again by itself.
 func (s *jetStream) connect() error {
 	if s.conn != nil {
 		return nil
@@ -50,7 +50,7 @@ func (s *jetStream) connect() error {
 	return nil
 }
 
-// Send messages, and wait until the stream has stored each of them.
+// Send sends messages, and waits until the stream has stored each of them.
 func (s *jetStream) Send(ctx context.Context, messages []Message) error {
 	if err := s.connect(); err != nil {
 		return err
@@ -89,12 +89,12 @@ func failure(err error) error {
 // codeTooLarge is the stream's error for a message that is larger than it takes.
 const codeTooLarge jetstream.ErrorCode = 10054
 
-// subject of a record; what may not be part of a subject is replaced.
+// subject returns the subject of a record; what may not be part of a subject is replaced.
 func (s *jetStream) subject(r recordsv1alpha1.Record) string {
 	return s.Subject + "." + token(string(r.Cluster.UID)) + "." + token(string(r.Type))
 }
 
-// token of a subject.
+// token returns the token of a subject.
 func token(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r <= ' ' || r == '.' || r == '*' || r == '>' || r > '~' {
@@ -104,7 +104,7 @@ func token(text string) string {
 	}, text)
 }
 
-// Close the connection.
+// Close closes the connection.
 func (s *jetStream) Close() error {
 	if s.conn != nil {
 		s.conn.Close()

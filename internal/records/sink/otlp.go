@@ -52,7 +52,7 @@ func newOTLP(c Config) (*otlp, error) {
 	return s, nil
 }
 
-// Send a batch in one request.
+// Send sends a batch in one request.
 func (s *otlp) Send(ctx context.Context, messages []Message) error {
 	s.collect.records = s.collect.records[:0]
 	for _, m := range messages {
@@ -73,12 +73,12 @@ func (s *otlp) Send(ctx context.Context, messages []Message) error {
 	return nil
 }
 
-// Close the connections. Nothing waits to be sent.
+// Close closes the connections. Nothing waits to be sent.
 func (s *otlp) Close() error {
 	return errors.Join(s.provider.Shutdown(context.Background()), s.exporter.Shutdown(context.Background()))
 }
 
-// logOf a record: an event, whose attributes have what is searched for, and whose body is the record.
+// logOf returns the log of a record: an event, whose attributes have what is searched for, and whose body is the record.
 func logOf(m Message) log.Record {
 	r := m.Record
 	out := log.Record{}

@@ -36,7 +36,7 @@ type place struct {
 	offset int64
 }
 
-// Reader of a name; nil for none of Options.Readers. It goes on after what it has acknowledged before, also by an earlier
+// Reader returns the reader of a name; nil for none of Options.Readers. It goes on after what it has acknowledged before, also by an earlier
 // process; the first time it begins with the oldest record. A cursor that cannot be read is one that never was: records are read again.
 func (s *Spool) Reader(name string) *Reader { return s.readers[name] }
 
@@ -114,7 +114,7 @@ func (r *Reader) try(n int) (Batch, <-chan struct{}, error) {
 	return Batch{}, s.more, nil
 }
 
-// read at most n records of a segment from a number on; fewer where it ends or is damaged. known is a place to begin at, if it
+// read reads at most n records of a segment from a number on; fewer where it ends or is damaged. known is a place to begin at, if it
 // is not beyond that number.
 func read(seg segment, from uint64, n int, known place) (out [][]byte, after place, err error) {
 	f, err := os.Open(seg.path)
@@ -164,7 +164,7 @@ func (r *Reader) Ack(b Batch) error {
 	return store(filepath.Join(s.Dir, cursors, r.name), position{r.at})
 }
 
-// Pending is how many records the reader has not acknowledged.
+// Pending returns how many records the reader has not acknowledged.
 func (r *Reader) Pending() uint64 {
 	s := r.spool
 	s.mu.Lock()
@@ -175,7 +175,7 @@ func (r *Reader) Pending() uint64 {
 // beginFile has the number of the next record of a spool without segments.
 func (s *Spool) beginFile() string { return filepath.Join(s.Dir, cursors, ".begin") }
 
-// load a position; false where there is none that can be read.
+// load loads a position; false where there is none that can be read.
 func load(path string) (position, bool) {
 	var p position
 	raw, err := os.ReadFile(path) //nolint:gosec // In a directory that a flag names.
@@ -185,7 +185,7 @@ func load(path string) (position, bool) {
 	return p, true
 }
 
-// store a position. A reader finds the old one or the new one, whenever the process ends.
+// store stores a position. A reader finds the old one or the new one, whenever the process ends.
 func store(path string, p position) error {
 	raw, err := json.Marshal(p)
 	if err != nil {

@@ -29,7 +29,7 @@ var errDamaged = errors.New("the record is damaged")
 
 var checksums = crc32.MakeTable(crc32.Castagnoli)
 
-// frame of a record, appended to b.
+// frame returns the frame of a record, appended to b.
 func frame(b, record []byte) []byte {
 	var h [header]byte
 	binary.BigEndian.PutUint32(h[:4], uint32(len(record)))
@@ -73,7 +73,7 @@ type segment struct {
 	size int64
 }
 
-// fileOf a segment whose first record has a number.
+// fileOf returns the file of a segment whose first record has a number.
 func fileOf(dir string, first uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("%020d%s", first, suffix))
 }
@@ -88,7 +88,7 @@ func firstOf(name string) (uint64, bool) {
 	return first, err == nil
 }
 
-// scan a segment up to its end, or up to what is damaged.
+// scan scans a segment up to its end, or up to what is damaged.
 func scan(path string, first uint64) (s segment, damaged bool, err error) {
 	s = segment{path: path, first: first, end: first}
 	f, err := os.Open(path) //nolint:gosec // In a directory that a flag names.

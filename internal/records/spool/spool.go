@@ -58,7 +58,7 @@ type Spool struct {
 	closed   bool
 }
 
-// Open a spool, and repair what a crash has left.
+// Open opens a spool, and repairs what a crash has left.
 func Open(o Options) (*Spool, error) {
 	if o.MaxBytes < MinBytes {
 		return nil, fmt.Errorf("cannot open a spool of %d bytes: it needs at least %d", o.MaxBytes, MinBytes)
@@ -86,7 +86,7 @@ func Open(o Options) (*Spool, error) {
 	return s, nil
 }
 
-// recover the segments of a directory. The last one is cut off where it is torn. It is not written any more:
+// recover recovers the segments of a directory. The last one is cut off where it is torn. It is not written any more:
 // the next Append begins another one.
 func (s *Spool) recover() error {
 	entries, err := os.ReadDir(s.Dir)
@@ -122,7 +122,7 @@ func (s *Spool) recover() error {
 	return nil
 }
 
-// next is the number of the next record; the caller holds the lock.
+// next returns the number of the next record; the caller holds the lock.
 func (s *Spool) next() uint64 {
 	if len(s.segments) == 0 {
 		return s.begin()
@@ -130,7 +130,7 @@ func (s *Spool) next() uint64 {
 	return s.segments[len(s.segments)-1].end
 }
 
-// begin is the number of the next record of a spool without segments: what readers have read is not numbered again.
+// begin returns the number of the next record of a spool without segments: what readers have read is not numbered again.
 func (s *Spool) begin() uint64 {
 	var n uint64
 	for _, r := range s.readers {
@@ -199,7 +199,7 @@ func (s *Spool) room(n int64) error {
 // segmentBytes from which on another segment begins.
 func (s *Spool) segmentBytes() int64 { return min(s.MaxBytes/segments, maxSegment) }
 
-// create the next segment.
+// create creates the next segment.
 func (s *Spool) create() error {
 	first := s.next()
 	path := fileOf(s.Dir, first)
@@ -218,7 +218,7 @@ func (s *Spool) create() error {
 	return nil
 }
 
-// write bytes and wait until they are on disk. After an error the segment ends where it was whole and another one
+// write writes bytes and waits until they are on disk. After an error the segment ends where it was whole and another one
 // begins: what a failed fsync left in memory is not known to be written by the next one.
 func (s *Spool) write(b []byte) error {
 	last := s.segments[len(s.segments)-1]
@@ -238,7 +238,7 @@ func (s *Spool) write(b []byte) error {
 	return err
 }
 
-// bytes of all segments.
+// bytes returns the bytes of all segments.
 func (s *Spool) bytes() int64 {
 	var n int64
 	for _, seg := range s.segments {
@@ -283,7 +283,7 @@ func (s *Spool) dropOldest() error {
 	return nil
 }
 
-// endOf a segment: where the next one begins, also where it is damaged in between.
+// endOf returns the end of a segment: where the next one begins, also where it is damaged in between.
 func (s *Spool) endOf(i int) uint64 {
 	if i+1 < len(s.segments) {
 		return s.segments[i+1].first
@@ -291,7 +291,7 @@ func (s *Spool) endOf(i int) uint64 {
 	return s.segments[i].end
 }
 
-// remove the oldest segment.
+// remove removes the oldest segment.
 func (s *Spool) remove() error {
 	if len(s.segments) == 1 { // the number of the next record is stored before the last segment goes
 		if err := store(s.beginFile(), position{s.endOf(0)}); err != nil {
@@ -305,14 +305,14 @@ func (s *Spool) remove() error {
 	return nil
 }
 
-// Bytes that the segments have on disk.
+// Bytes returns the bytes that the segments have on disk.
 func (s *Spool) Bytes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bytes()
 }
 
-// Close the spool; its readers end.
+// Close closes the spool; its readers end.
 func (s *Spool) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
