@@ -187,7 +187,7 @@ func (c *approveCommand) drift(i *inspect.Inspector, d *v1alpha1.Drift) annotati
 	return w
 }
 
-// obstacles on a parent that take precedence over any approval (KR-05-06). A rejection of what is approved is reported with the approval.
+// obstacles returns what is on a parent and takes precedence over any approval (KR-05-06). A rejection of what is approved is reported with the approval.
 func (s *session) obstacles(ctx context.Context, t target) ([]string, error) {
 	u, err := t.client.Get(ctx, t.GetName(), metav1.GetOptions{})
 	if err != nil {

@@ -87,7 +87,7 @@ func (c *approversCommand) print(found []approvals.Approver) error {
 // maxResources is how many resources a row names; all in wide output.
 const maxResources = 3
 
-// someOf a list, and how many more there are.
+// someOf returns the first of a list, and how many more there are.
 func someOf(list []string, all bool) string {
 	if all || len(list) <= maxResources {
 		return strings.Join(list, ", ")

@@ -140,7 +140,7 @@ func (f driftFinder) withoutExternal(list []v1alpha1.Drift, cmd *cobra.Command, 
 	return kept
 }
 
-// identified by their ids, and open; resolved ones are an error unless they are wanted, too.
+// identified returns Drifts by their ids, if they are open; resolved ones are an error unless they are wanted, too.
 func (f driftFinder) identified(cmd *cobra.Command, ids []string, alsoResolved bool) ([]v1alpha1.Drift, error) {
 	conn, err := f.connection()
 	if err != nil {
@@ -160,7 +160,7 @@ func (f driftFinder) identified(cmd *cobra.Command, ids []string, alsoResolved b
 	return list, nil
 }
 
-// about objects, each difference once. Each object that is named must have a
+// about returns the open Drifts about objects, each difference once. Each object that is named must have a
 // pending change, and at least one of those that a flag selects.
 func (f driftFinder) about(cmd *cobra.Command, args []string, o *changeOptions) ([]v1alpha1.Drift, error) {
 	targets, err := f.session.selected(cmd, args, &o.selectOptions)
@@ -350,7 +350,7 @@ func openAbout(ctx context.Context, i *inspect.Inspector, t target) ([]v1alpha1.
 	return openOf(all), nil
 }
 
-// openOf some Drifts.
+// openOf returns those of some Drifts that are open.
 func openOf(all []v1alpha1.Drift) []v1alpha1.Drift {
 	return slices.DeleteFunc(all, func(d v1alpha1.Drift) bool { return !channel.Open(&d) })
 }

@@ -101,7 +101,7 @@ func (c *emergencyCommand) run(ctx context.Context) error {
 	return e.print(c.Out, c.view)
 }
 
-// each object of a resource, a page at a time; none where its kind is not installed.
+// each calls f with each object of a resource, a page at a time; none where its kind is not installed.
 func each(ctx context.Context, client dynamic.Interface, r schema.GroupVersionResource, f func(*unstructured.Unstructured)) error {
 	for o, err := range informer.Items(ctx, client.Resource(r), informer.PageSize) {
 		if kerrors.IsNotFound(err) {

@@ -88,7 +88,7 @@ func (c *explainCommand) run(ctx context.Context) error {
 	return foundIf(c.exitCode && refused(e))
 }
 
-// readPatch of the flag as JSON; nil where it is empty.
+// readPatch reads the patch of the flag as JSON; nil where it is empty.
 func readPatch(in io.Reader, value string) ([]byte, error) {
 	if value == "" {
 		return nil, nil
@@ -114,7 +114,7 @@ func readPatch(in io.Reader, value string) ([]byte, error) {
 	return out, nil
 }
 
-// patchedBy a merge patch (RFC 7396), as the API server merges it.
+// patchedBy returns an object after a merge patch (RFC 7396), as the API server merges it.
 func patchedBy(o *unstructured.Unstructured, patch []byte) (*unstructured.Unstructured, error) {
 	raw, err := o.MarshalJSON()
 	if err != nil {

@@ -69,7 +69,7 @@ func (v view) explanation(e *inspect.Explanation) *node {
 	return top
 }
 
-// mode of an object as a node.
+// mode adds the mode of an object as a node.
 func (v view) mode(top *node, e *inspect.Explanation) {
 	mode := top.addf("Mode: %s, from %s", e.Mode.Mode, e.Mode.From)
 	if e.Guarded && e.Mode.Mode == v1alpha1.ModeEnforce && e.DuringOutage == inspect.OutageAllowed {
@@ -103,7 +103,7 @@ var reasons = map[outcome.Reason]string{
 	outcome.ReasonParentNotFound: "its parent does not exist",
 }
 
-// outcome of one attempt as a node; pending are the changes that wait.
+// outcome adds the outcome of one attempt as a node; pending are the changes that wait.
 func (v view) outcome(top *node, o inspect.Outcome, pending []v1alpha1.Drift) {
 	n := top.addf("%s%s: %s", attempts[o.Attempt], channel.Part(" (", o.User, ")"), v.verdict(o.Allowed, o.Reason))
 	if why := cmp.Or(o.Why, reasons[o.Reason]); why != "" {
@@ -133,7 +133,7 @@ func needs(all []allowance.Need) []string {
 	return out
 }
 
-// parent as the cause of changes of its children, as nodes.
+// parent adds a parent as the cause of changes of its children, as nodes.
 func (v view) parent(n *node, p *inspect.Parent) {
 	if p.Missing {
 		n.add(v.red("does not exist"))
@@ -198,7 +198,7 @@ func (v view) approval(a inspect.Approval) string {
 	return out
 }
 
-// gate as a node: state, policies, next transition and external drift.
+// gate adds the gate as a node: its state, policies, next transition and external drift.
 func (v view) gate(top *node, g *inspect.Gate) {
 	n := top.add("Gate: " + v.bold(cmp.Or(string(g.State), "none")) + channel.Part(" (", g.Transition.Reason, ")"))
 	if g.Unsupported {
@@ -239,7 +239,7 @@ var nextActions = map[gating.Action]string{
 	gating.ActionRecord:  "what its provider reports is recorded",
 }
 
-// drifts that are open, what waits behind a freeze or a rejection, and the last that was resolved.
+// drifts adds the Drifts that are open, what waits behind a freeze or a rejection, and the last that was resolved.
 func (v view) drifts(top *node, e *inspect.Explanation) {
 	all := e.Drifts // the open ones first
 	open := slices.DeleteFunc(slices.Clone(all), func(d v1alpha1.Drift) bool { return !channel.Open(&d) })
@@ -269,7 +269,7 @@ func (v view) drifts(top *node, e *inspect.Explanation) {
 	}
 }
 
-// graph as the cause of changes of its instances' children, as a node; nothing for another object.
+// graph adds a graph as the cause of changes of its instances' children, as a node; nothing for another object.
 func graph(v view, top *node, e *inspect.Explanation) {
 	if e.Graph == nil {
 		return

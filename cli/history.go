@@ -136,7 +136,7 @@ func (c *historyCommand) validate() error {
 	return c.historySource.check()
 }
 
-// about the object of the arguments, which may be deleted: only its kind is looked up.
+// about reads the object from the arguments, which may be deleted: only its kind is looked up.
 func (c *historyCommand) about(args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -270,7 +270,7 @@ func (c *historyCommand) follow(ctx context.Context, from *client.Client, out *r
 	}
 }
 
-// objectText of a record, as kubectl prints it.
+// objectText names the object of a record, as kubectl prints it.
 func objectText(o *records.Object) string {
 	return channel.Part("", o.Namespace, " ") + slashed(schema.GroupVersionKind{Group: o.Group(), Kind: o.Kind}, o.Name)
 }

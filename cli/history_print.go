@@ -63,7 +63,7 @@ func (p *recordPrinter) print(list []rawRecord) error {
 	return nil
 }
 
-// one record.
+// one prints one record.
 func (p *recordPrinter) one(raw rawRecord) error {
 	if p.format == formatJSON {
 		before := ",\n  "
@@ -98,7 +98,7 @@ func (p *recordPrinter) one(raw rawRecord) error {
 	return err
 }
 
-// yaml of a record: a document for each while it watches, else all in one, in the end.
+// yaml prints a record as YAML: a document for each while it watches, else all in one, in the end.
 func (p *recordPrinter) yaml(raw rawRecord) error {
 	if !p.lines {
 		p.all = append(p.all, raw)
@@ -111,7 +111,7 @@ func (p *recordPrinter) yaml(raw rawRecord) error {
 	return err
 }
 
-// row of CSV, with the names of the columns before the first.
+// row prints a row of CSV, with the names of the columns before the first.
 func (p *recordPrinter) row(cells []string) error {
 	if p.n == 0 {
 		if err := p.csv.Write(append(append([]string{}, recordColumns...), furtherColumns...)); err != nil {
@@ -138,7 +138,7 @@ func (p *recordPrinter) flush() error {
 	return p.table.Flush()
 }
 
-// end of all records.
+// end ends the output.
 func (p *recordPrinter) end() error {
 	if p.format == formatJSON && !p.lines {
 		text := "\n]}\n"
@@ -201,7 +201,7 @@ func details(r *records.Record) string {
 	return strings.Join(out, " ")
 }
 
-// furtherCells of a record, in the order of furtherColumns.
+// furtherCells returns further cells of a record, in the order of furtherColumns.
 func furtherCells(r *records.Record) []string {
 	return []string{r.External, r.Cluster.Name, string(r.Cluster.UID), r.ID, strings.Join(r.CausedBy, ","), r.Message}
 }

@@ -27,7 +27,7 @@ var errNoImpersonation = errors.New("--as: the history cannot impersonate; it sh
 // historySource is where the history is: behind the API server's proxy of a Service, or at a URL.
 type historySource struct{ service, url, caFile string }
 
-// addFlags to a command.
+// addFlags adds the flags to a command.
 func (c *historySource) addFlags(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&c.service, "history-service", historyService, "NAMESPACE/NAME of the history's Service, read through the API server.")

@@ -110,7 +110,7 @@ func (s *session) read(ctx context.Context, args []string, configure func(*resou
 	return out, nil
 }
 
-// newTarget of an object whose resource is known.
+// newTarget returns the target of an object whose resource is known.
 func newTarget(client dynamic.Interface, m *meta.RESTMapping, u *unstructured.Unstructured) target {
 	return target{Unstructured: u, client: inspect.ClientOf(client, m, u.GetNamespace()), resource: m.Resource.GroupResource().String()}
 }

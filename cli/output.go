@@ -62,7 +62,7 @@ func painted(out io.Writer) paint {
 	return paint(ok && !no && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())))
 }
 
-// with an escape sequence of ECMA-48 around a text, and one that resets it.
+// with returns a text after an escape sequence of ECMA-48 and before one that resets it.
 func (p paint) with(code, s string) string {
 	if !p || s == "" {
 		return s

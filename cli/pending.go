@@ -176,7 +176,7 @@ func (c *pendingCommand) printText(list []v1alpha1.Drift, s scope) error {
 	return nil
 }
 
-// summarize the groups, one line each.
+// summarize prints the groups, one line each.
 func (c *pendingCommand) summarize(groups []*channel.Group) error {
 	w := printers.GetNewTabWriter(c.Out)
 	fmt.Fprintln(w, "KEY\tCHANGES\tOBJECTS\tNAMESPACES\tAGE\tCAUSE")
@@ -190,7 +190,7 @@ func (c *pendingCommand) summarize(groups []*channel.Group) error {
 	return w.Flush()
 }
 
-// printNames of the Drifts that exist, so that each of them can be given to
+// printNames prints the names of the Drifts that exist, so that each of them can be given to
 // kubectl get. What the composition function holds without a Drift is counted
 // on standard error (KR-12-16).
 func (c *pendingCommand) printNames(list []v1alpha1.Drift) error {
@@ -214,7 +214,7 @@ func (c *pendingCommand) printNames(list []v1alpha1.Drift) error {
 // suggestRollout is the number of objects above which a Rollout is suggested.
 const suggestRollout = 5
 
-// printGroup as a table below its cause, with the command that approves all of it.
+// printGroup prints a group as a table below its cause, with the command that approves all of it.
 func (c *pendingCommand) printGroup(g *channel.Group, s scope) error {
 	card := channel.CardOf(g, c.ruling, s.args)
 	fmt.Fprintf(c.Out, "%s: %s, since %s\n", c.view.bold(card.Title), card.Counts, c.view.age(card.Since))
@@ -255,7 +255,7 @@ func (c *pendingCommand) printGroup(g *channel.Group, s scope) error {
 	return err
 }
 
-// printBehind what no approval lets pass, and the freeze of what was named.
+// printBehind prints what no approval lets pass, and the freeze of what was named.
 func (c *pendingCommand) printBehind(s scope) {
 	if f := s.freeze; f != nil {
 		fmt.Fprintf(c.Out, "Frozen: %s. To end it: %s\n", f.Why(), channel.OwnCommands(f.End(), nil))
@@ -279,7 +279,7 @@ func (c *pendingCommand) printBehind(s scope) {
 	}
 }
 
-// printTable of changes; spaces is true if they belong to several namespaces.
+// printTable prints a table of changes; spaces is true if they belong to several namespaces.
 func (c *pendingCommand) printTable(list []channel.Entry, spaces bool) error {
 	w, wide := printers.GetNewTabWriter(c.Out), c.format.value == formatWide
 	header := []string{"  ID", "AGE", "PARENT", "CHANGE"}

@@ -155,7 +155,7 @@ func (c *previewCommand) installed(ctx context.Context, names []string, dir stri
 	return file, nil
 }
 
-// addComposites that are named, or all that use the Composition.
+// addComposites adds the composites that are named, or all that use the Composition.
 func (c *previewCommand) addComposites(ctx context.Context, p *preview.Previewer, names []string) error {
 	r, err := c.composites(p)
 	if err != nil {
@@ -176,7 +176,7 @@ func (c *previewCommand) addComposites(ctx context.Context, p *preview.Previewer
 	return nil
 }
 
-// addAll composites that use the Composition, up to --max.
+// addAll adds all composites that use the Composition, up to --max.
 func (c *previewCommand) addAll(ctx context.Context, p *preview.Previewer, r dynamic.ResourceInterface) error {
 	added := 0
 	for xr, err := range informer.Items(ctx, r, compositePage) {

@@ -118,7 +118,7 @@ func (c *rejectCommand) rejections(ctx context.Context, i *inspect.Inspector) ([
 	return out, nil
 }
 
-// below an object without a parent, such as a composite: the objects that pending changes
+// below returns the writes for an object without a parent, such as a composite: the objects that pending changes
 // are about, as approve selects them; with --withdraw, all of its rejections. none is the
 // error where there is nothing (KR-12-25).
 func (c *rejectCommand) below(ctx context.Context, i *inspect.Inspector, t target, none error) []annotationWrite {
@@ -154,7 +154,7 @@ func (c *rejectCommand) rejectionHolder(ctx context.Context, i *inspect.Inspecto
 	return c.target(up.State.Ref)
 }
 
-// drifts are rejected by their objects, each once.
+// drifts rejects the objects of Drifts, each once.
 func (c *rejectCommand) drifts(ctx context.Context, list []v1alpha1.Drift, i *inspect.Inspector) []annotationWrite {
 	type object struct{ holder, child v1alpha1.ObjectReference }
 	have := map[object]bool{}

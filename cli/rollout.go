@@ -56,7 +56,7 @@ func (c *rolloutCommand) addWrite(cmd *cobra.Command) {
 // asPlugin is how the plugin writes Rollouts.
 var asPlugin = metav1.PatchOptions{FieldManager: annotate.FieldManager}
 
-// oneName of a Rollout is the argument.
+// oneName reports an error unless the name of a Rollout is the only argument.
 func oneName(cmd *cobra.Command, args []string) error {
 	if len(args) == 1 {
 		return nil

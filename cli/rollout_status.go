@@ -34,7 +34,7 @@ func waveText(w v1alpha1.RolloutWave) string {
 	return "by labels"
 }
 
-// printWaves of a Rollout, with a bar each.
+// printWaves prints the waves of a Rollout, with a bar each.
 func (c *rolloutCommand) printWaves(out io.Writer, o *v1alpha1.Rollout) {
 	w := printers.GetNewTabWriter(out)
 	fmt.Fprintln(w, "WAVE\tOBJECTS\tWAITING\tLET THROUGH\tHEALTHY\tUNHEALTHY\tLEFT OUT\t")

@@ -9,7 +9,7 @@ import (
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
-// drift as a node, with what was decided about it, else the command that approves it.
+// drift adds a Drift as a node, with what was decided about it, else the command that approves it.
 func (v view) drift(n *node, d *v1alpha1.Drift, s channel.Ruling) {
 	b := n.addf("%s, %s: %s", d.Name, v.age(channel.Since(d)), channel.Summary(d))
 	if len(d.Spec.Causes) > 0 {

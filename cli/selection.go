@@ -58,7 +58,7 @@ func (o *changeOptions) decision(question string) decision {
 	return d
 }
 
-// checkSelection of the flags, before the cluster is read.
+// checkSelection checks the flags, before the cluster is read.
 func (o *selectOptions) checkSelection() error {
 	if o.limit < 0 {
 		return usageError{errors.New("--limit must not be negative")}
@@ -83,7 +83,7 @@ func (o *selectOptions) given() bool { return o.selector != "" || o.all }
 // chunk is the page size of lists, in objects.
 const chunk = 500
 
-// selected objects, each once, read live: those that are named, or those that a
+// selected returns the selected objects, each once, read live: those that are named, or those that a
 // flag selects. There is at least one.
 func (s *session) selected(cmd *cobra.Command, args []string, o *selectOptions) ([]target, error) {
 	if err := o.checkSelection(); err != nil {

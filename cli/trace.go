@@ -120,7 +120,7 @@ func (v view) chain(chain *inspect.Chain, wide bool) *node {
 	return top.nodes[0]
 }
 
-// descendants as nodes below the object of a trace.
+// descendants adds the descendants as nodes below the object of a trace.
 func (v view) descendants(n *node, children []inspect.Descendant, wide bool) {
 	for _, d := range children {
 		if d.Hop == nil {

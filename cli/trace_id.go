@@ -154,7 +154,7 @@ func intentOf(r *records.Record, id string) *v1alpha1.Hop {
 	return nil
 }
 
-// printID in the format of the flag.
+// printID prints what a trace id belongs to, in the format of the flag.
 func (c *traceCommand) printID(t *inspect.Traced) error {
 	if done, err := c.format.structured(c.Out, t); done {
 		return err
@@ -177,7 +177,7 @@ func (c *traceCommand) printID(t *inspect.Traced) error {
 	return nil
 }
 
-// traced as a tree: the objects with an id below the intent that has it.
+// traced returns a tree: the objects with an id below the intent that has it.
 func traced(v view, t *inspect.Traced, wide bool) *node {
 	top := &node{text: "Trace " + v.bold(t.ID)}
 	if h := t.Origin; h != nil {

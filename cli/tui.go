@@ -97,7 +97,7 @@ func (c *tuiCommand) run(ctx context.Context) error {
 	return err
 }
 
-// size of the terminal in columns and rows; an error if there is no terminal.
+// size returns the size of the terminal in columns and rows; an error if there is no terminal.
 func (c *tuiCommand) size() (width, height int, err error) {
 	if c.tty != nil {
 		return c.tty()

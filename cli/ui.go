@@ -138,7 +138,7 @@ const (
 	endFor = 3 * time.Second
 )
 
-// serveUntil the context ends.
+// serveUntil serves requests until the context ends.
 func serveUntil(ctx context.Context, listener net.Listener, h http.Handler) error {
 	server := &http.Server{
 		Handler: h, ReadHeaderTimeout: headerFor, ReadTimeout: bodyFor, WriteTimeout: answerFor, IdleTimeout: idleFor, MaxHeaderBytes: maxHeader,

@@ -129,7 +129,7 @@ type ungated struct {
 	Objects  []string `json:"objects"`
 }
 
-// report the counts. After an error that prevented everything only the error is
+// report prints the counts. After an error that prevented everything only the error is
 // printed.
 func (c *ungateCommand) report(done release.Result, failed bool) error {
 	out := ungated{Masked: done.Masked, Pending: done.Pending, Restored: done.Restored, Unread: done.Unread, Objects: append([]string{}, done.Objects...)}

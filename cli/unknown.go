@@ -87,7 +87,7 @@ func alternatives(kind string, names []string) string {
 // typeAndName of an argument; name is empty for a type alone.
 type typeAndName struct{ kind, name string }
 
-// typesAndNames of arguments as kubectl takes them: TYPE/NAME..., or TYPE NAME...
+// typesAndNames returns the types and names of arguments as kubectl takes them: TYPE/NAME..., or TYPE NAME...
 func typesAndNames(args []string) (out []typeAndName) {
 	if !strings.Contains(args[0], "/") {
 		for _, name := range args[1:] {

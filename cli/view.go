@@ -127,7 +127,7 @@ var roles = map[parent.Role]string{
 	parent.RoleInstance: "instance of a graph",
 }
 
-// attribution ends a line with user, time and message; each may be empty.
+// attribution returns the end of a line with user, time and message; each may be empty.
 func attribution(user, message string, at *metav1.Time) string {
 	out := channel.Part(" by ", user, "")
 	if !at.IsZero() {
@@ -136,7 +136,7 @@ func attribution(user, message string, at *metav1.Time) string {
 	return out + channel.Part(": ", message, "")
 }
 
-// matched names the objects that an approval or a rejection is about.
+// matched returns the name of the objects that an approval or a rejection is about.
 func matched(kind, name, resource string) string {
 	switch {
 	case resource != "":
@@ -155,7 +155,7 @@ func listOf(values []string) string {
 	return strings.Join(values, ", ")
 }
 
-// listVerbs in a sentence.
+// listVerbs lists verbs in a sentence.
 func listVerbs(values []v1alpha1.Verb) string {
 	return listOf(lists.Map(values, func(v v1alpha1.Verb) string { return string(v) }))
 }

@@ -100,7 +100,7 @@ func (d *decision) nonInteractiveHint() string {
 	return ", or name one object; --dry-run shows what would be written"
 }
 
-// count the objects of a list of writes.
+// count counts the objects of a list of writes.
 func count(list []annotationWrite) (n int) {
 	for _, w := range list {
 		if !w.followsPrevious {
@@ -163,7 +163,7 @@ func (w writer) decided(ctx context.Context, d decision) ([]annotationWrite, err
 	return done, w.writeAll(ctx, list, left)
 }
 
-// plan the change of each write; left counts those that are left out. rest is how
+// plan plans the change of each write; left counts those that are left out. rest is how
 // many are left for the next time by the limit: those that have the annotation already do
 // not count towards it, so that the same command goes on where it ended (KR-12-22).
 func plan(ctx context.Context, d decision) (steps []step, rest int, left error) {
@@ -229,7 +229,7 @@ func (s *step) show(out io.Writer) {
 	}
 }
 
-// writeAll in their order, and continue where one fails.
+// writeAll writes annotations in their order, and continues where one fails.
 func (w writer) writeAll(ctx context.Context, list []annotationWrite, failed error) error {
 	done, discounted := make([]written, 0, len(list)), false
 	reported := map[string]bool{}
@@ -302,7 +302,7 @@ func whoMay(err error) string {
 	return ""
 }
 
-// report what was written, and return what failed. Where nothing was written and
+// report prints what was written, and returns what failed. Where nothing was written and
 // something failed, only the error is printed.
 func (w writer) report(list []written, failed error) error {
 	if len(list) == 0 && failed != nil {
@@ -321,7 +321,7 @@ func (w writer) report(list []written, failed error) error {
 	return failed
 }
 
-// line of one annotation, with its warnings and what happens next.
+// line prints one annotation, with its warnings and what happens next.
 func (w writer) line(r written) {
 	what := "annotated: " + r.Key
 	switch {

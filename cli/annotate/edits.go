@@ -93,7 +93,7 @@ func unspent(annotations map[string]string, entries []approval.Entry) error {
 	return nil
 }
 
-// AddApproval to the list of approvals.
+// AddApproval returns an edit that adds an approval to the list of approvals.
 func AddApproval(a v1alpha1.Approval) Edit {
 	return func(annotations map[string]string) (*string, error) {
 		key := v1alpha1.AnnotationKeyApprovals
@@ -113,7 +113,7 @@ func AddApproval(a v1alpha1.Approval) Edit {
 	}
 }
 
-// AddRejection to the list of rejections.
+// AddRejection returns an edit that adds a rejection to the list of rejections.
 func AddRejection(r v1alpha1.Rejection) Edit {
 	return func(annotations map[string]string) (*string, error) {
 		key := v1alpha1.AnnotationKeyRejections
@@ -179,7 +179,7 @@ func (e *AlreadyFrozenError) Error() string {
 // FrozenBy returns the user of a freeze, since when it exists, and its message, as the end of a clause.
 func FrozenBy(f v1alpha1.Freeze) string { return " by " + cmp.Or(f.User, "an unknown user") + since(f) }
 
-// since when a freeze exists, and its message, as the end of a clause.
+// since returns since when a freeze exists, and its message, as the end of a clause.
 func since(f v1alpha1.Freeze) (out string) {
 	if f.At != nil {
 		out += " since " + f.At.UTC().Format(time.RFC3339)

@@ -41,7 +41,7 @@ func GivenBy(annotations map[string]string, id, user string) (contents []string)
 	return contents
 }
 
-// RemoveApprovals with these content hashes from the list of approvals.
+// RemoveApprovals returns an edit that removes the entries with these content hashes from the list of approvals.
 func RemoveApprovals(contents []string) Edit {
 	return func(annotations map[string]string) (*string, error) {
 		edits := approval.Remove(annotations, func(e approval.Entry) bool {
@@ -54,7 +54,7 @@ func RemoveApprovals(contents []string) Edit {
 	}
 }
 
-// WithdrawRejections of one object: all entries that identify it as r does,
+// WithdrawRejections returns an edit that removes the rejections of one object: all entries that identify it as r does,
 // whatever their reason; also without an apiVersion. The others are kept as they are written; an empty list
 // is removed.
 func WithdrawRejections(r v1alpha1.Rejection) Edit {

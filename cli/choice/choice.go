@@ -47,7 +47,7 @@ func (f *Flag) Values() []string {
 	})
 }
 
-// List of the values for help, as in "a, b (what it does) or c".
+// List returns the values for help, as in "a, b (what it does) or c".
 func (f *Flag) List() string { return list(f.listed) }
 
 func list(values []string) string {

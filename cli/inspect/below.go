@@ -17,7 +17,7 @@ import (
 	"github.com/kausality-io/function-kausality/channel"
 )
 
-// heldBelow an object: open Drifts of its children and of their children, and what the composition function holds.
+// heldBelow returns what is held below an object: open Drifts of its children and of their children, and what the composition function holds.
 func (i *Inspector) heldBelow(ctx context.Context, o *unstructured.Unstructured, p *parent.State) ([]admission.Below, error) {
 	namespace := p.Namespace // of the Drifts, unless an object below is in another one
 	if slices.ContainsFunc(p.Children, func(c parent.Ref) bool { return c.Namespace != p.Namespace }) {
@@ -64,7 +64,7 @@ func named(o v1alpha1.ObjectReference, ref parent.Ref) bool {
 	return gk == ref.GroupKind() && o.Name == ref.Name && (o.Namespace == "" || o.Namespace == ref.Namespace)
 }
 
-// belowOf a Drift.
+// belowOf returns what a Drift holds below an object.
 func belowOf(d *v1alpha1.Drift, own bool) admission.Below {
 	c := d.Spec.Child
 	out := admission.Below{

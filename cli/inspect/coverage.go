@@ -270,7 +270,7 @@ func (i *Inspector) rule(ctx context.Context, o *unstructured.Unstructured, froz
 	return nil
 }
 
-// note a gap of an object.
+// note adds a gap of an object.
 func note(found map[Gap]*KindGap, gap Gap, info kinds.Info, o *unstructured.Unstructured, why string) {
 	g := found[gap]
 	if g == nil {
@@ -292,7 +292,7 @@ func (i *Inspector) gaps(ctx context.Context, out *Coverage, info kinds.Info, o 
 	return i.guardedGaps(ctx, info, o)
 }
 
-// guardedGaps of an object, with those of guarding and of its mode.
+// guardedGaps returns the gaps of an object, with those of guarding and of its mode.
 func (i *Inspector) guardedGaps(ctx context.Context, info kinds.Info, o *unstructured.Unstructured) (map[Gap]string, error) {
 	guarded, why, err := i.Direct.Guarded(ctx, info.GVR.GroupResource(), o.GetNamespace(), o.GetLabels())
 	if err != nil {
@@ -329,7 +329,7 @@ func (i *Inspector) guardedGaps(ctx context.Context, info kinds.Info, o *unstruc
 	return out, err
 }
 
-// enforcedGaps of an object in mode enforce.
+// enforcedGaps returns the gaps of an object in mode enforce.
 func (i *Inspector) enforcedGaps(ctx context.Context, info kinds.Info, obj *states.Object) (map[Gap]string, error) {
 	if info.ManagementPolicies {
 		return managedGaps(obj), nil
@@ -349,7 +349,7 @@ func (i *Inspector) failsOpen(ctx context.Context, resource schema.GroupResource
 	return i.Direct.FailsOpen(ctx, resource, s.Namespace, s.Labels, cmp.Or(own.Mode, i.options.DefaultMode))
 }
 
-// managedGaps of a managed resource in mode enforce.
+// managedGaps returns the gaps of a managed resource in mode enforce.
 func managedGaps(obj *states.Object) map[Gap]string {
 	author := mask.AuthorOf(obj.Annotations, obj.ManagementPolicies)
 	if !mask.Maskable(author) && (len(author) == 0 || mask.Gives(author, v1alpha1.VerbObserve)) {
@@ -375,7 +375,7 @@ func managedGaps(obj *states.Object) map[Gap]string {
 	return out
 }
 
-// parentGaps of an XR or Claim in mode enforce.
+// parentGaps returns the gaps of an XR or Claim in mode enforce.
 func (i *Inspector) parentGaps(ctx context.Context, s *parent.State) (map[Gap]string, error) {
 	p, err := i.parent(ctx, s)
 	if err != nil {

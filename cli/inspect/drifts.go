@@ -108,7 +108,7 @@ func names(o v1alpha1.ObjectReference, ref parent.Ref) bool {
 	return gvk.GroupKind() == ref.GroupKind() && o.Name == ref.Name && o.Namespace == ref.Namespace && (o.UID == "" || ref.UID == "" || o.UID == ref.UID)
 }
 
-// DriftsAbout an object. They are in the namespace of the parent or, where that
+// DriftsAbout returns the Drifts about an object. They are in the namespace of the parent or, where that
 // is cluster-scoped, of the child (KR-10-01).
 func DriftsAbout(ctx context.Context, client dynamic.Interface, s *parent.State) ([]v1alpha1.Drift, error) {
 	namespaces := []string{s.Namespace}

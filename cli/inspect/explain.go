@@ -96,7 +96,7 @@ func (i *Inspector) outage(ctx context.Context, e *Explanation, s *parent.State)
 	return err
 }
 
-// Explain an object as it was read. patched is the object as its controller
+// Explain explains an object as it was read. patched is the object as its controller
 // would make it; nil explains an arbitrary change (KR-10-08).
 func (i *Inspector) Explain(ctx context.Context, o, patched *unstructured.Unstructured) (*Explanation, error) {
 	obj, err := i.look(ctx, o)
@@ -145,7 +145,7 @@ func (i *Inspector) Explain(ctx context.Context, o, patched *unstructured.Unstru
 	return e, i.Direct.Failed()
 }
 
-// waiting changes about the object, and what was decided about them.
+// waiting adds the changes that wait about the object, and what was decided about them.
 func (i *Inspector) waiting(ctx context.Context, e *Explanation, o *unstructured.Unstructured) error {
 	w, err := i.WaitingAbout(ctx, o)
 	if err != nil {
@@ -230,7 +230,7 @@ func lastTrace(s *parent.State) (t trace.Trace, recorded bool) {
 	return trace.Last(s, gate)
 }
 
-// family of an object: its parent, and itself as a parent.
+// family adds the family of an object: its parent, and itself as a parent.
 func (i *Inspector) family(ctx context.Context, e *Explanation, obj *states.Object) error {
 	if ref := obj.Parent; ref.Name != "" {
 		p, err := i.world.Parent(ctx, ref, true)

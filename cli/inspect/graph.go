@@ -78,7 +78,7 @@ func (q question) revision(ctx context.Context, p *parent.State) (*v1alpha1.HopC
 	return &c, err
 }
 
-// note an error that the user may not read a graph, for the explanation; any other is returned.
+// note notes an error that the user may not read a graph, for the explanation; any other is returned.
 func (q question) note(err error) error {
 	if !kerrors.IsForbidden(err) {
 		return err

@@ -106,7 +106,7 @@ func mappingOf(mapper meta.RESTMapper, xrd *unstructured.Unstructured) (*meta.RE
 	return m, true, nil
 }
 
-// heldOf the composites of one kind.
+// heldOf returns what is held of the composites of one kind.
 func heldOf(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, m *meta.RESTMapping, namespace string) (out Waiting, err error) {
 	for xr, err := range informer.Items(ctx, ClientOf(client, m, namespace), informer.PageSize) {
 		if err != nil {
@@ -228,7 +228,7 @@ func (h heldChange) spec(s *parent.State) v1alpha1.DriftSpec {
 	return out
 }
 
-// annotatedChanges of composed resources: changes are annotated on the object
+// annotatedChanges returns the held changes of composed resources: changes are annotated on the object
 // itself, creations on any of the others. One that does not parse counts as none: the function writes it again.
 func annotatedChanges(composed []*unstructured.Unstructured) (out []heldChange) {
 	for _, o := range composed {

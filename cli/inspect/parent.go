@@ -101,7 +101,7 @@ func (i *Inspector) parent(ctx context.Context, s *parent.State) (*Parent, error
 	return p, err
 }
 
-// freeze of a parent: its own, else that of its Namespace or of a policy (KR-14-35). What the user may not read is left out.
+// freeze adds the freeze of a parent: its own, else that of its Namespace or of a policy (KR-14-35). What the user may not read is left out.
 func (i *Inspector) freeze(ctx context.Context, s *parent.State, p *Parent) error {
 	f, err := i.FreezeOf(ctx, s)
 	switch {

@@ -19,7 +19,7 @@ import (
 	"github.com/kausality-io/function-kausality/internal/cluster/informer"
 )
 
-// Pending changes of a namespace, or of all where it is empty: open Drifts, and
+// Pending returns the pending changes of a namespace, or of all where it is empty: open Drifts, and
 // what the composition function holds. Newest first.
 func Pending(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, namespace string) (out Waiting, err error) {
 	open, err := Drifts(ctx, client, namespace, channel.Open)
@@ -43,7 +43,7 @@ func (w Waiting) Merged(drifts []v1alpha1.Drift) Waiting {
 	return w
 }
 
-// Below are the changes of a list whose parents have labels. namespace is that of the
+// Below returns the changes of a list whose parents have labels. namespace is that of the
 // parents, or empty for all. Each kind of parents is listed once.
 func Below(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, list []v1alpha1.Drift, namespace, selector string,
 ) ([]v1alpha1.Drift, error) {
@@ -79,7 +79,7 @@ func Below(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper
 // is no Drift object.
 func IsHeld(d *v1alpha1.Drift) bool { return d.UID == "" }
 
-// About an object: Drifts, the resolved ones last, and what the function holds of
+// About returns what is known about an object: Drifts, the resolved ones last, and what the function holds of
 // it or below it. It is an error where the user may not read a part of it.
 func (i *Inspector) About(ctx context.Context, o *unstructured.Unstructured) ([]v1alpha1.Drift, error) {
 	w, err := i.WaitingAbout(ctx, o)

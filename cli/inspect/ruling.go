@@ -68,7 +68,7 @@ func (s *Rulings) Of(ctx context.Context, list []v1alpha1.Drift) (func(*v1alpha1
 	return func(d *v1alpha1.Drift) channel.Ruling { return known[d.Namespace+"/"+d.Name] }, nil
 }
 
-// below a parent: what was decided about all changes there.
+// below returns what was decided about a parent: what was decided about all changes there.
 func (s *Rulings) below(ctx context.Context, p *parent.State) (out channel.Ruling, err error) {
 	now := s.i.options.Now()
 	if set := approval.ParseAt(p.Annotations, now); set.Snoozed(now) {
@@ -78,7 +78,7 @@ func (s *Rulings) below(ctx context.Context, p *parent.State) (out channel.Rulin
 	return out, err
 }
 
-// about a change, with what was decided about all below its parent.
+// about returns the ruling of a change, with what was decided about all below its parent.
 func (s *Rulings) about(d *v1alpha1.Drift, p *parent.State, below channel.Ruling) channel.Ruling {
 	_, below.Approved = p.Annotations[annotate.ApproveKey(d.Name)]
 	if r, ok := settling.Rejected(&d.Spec, p, s.i.options.Now()); ok {
@@ -152,7 +152,7 @@ func (s *Rulings) keep(ref parent.Ref, p *parent.State, err error) error {
 	return nil
 }
 
-// leaveOut a parent that cannot be read.
+// leaveOut notes a parent that cannot be read.
 func (s *Rulings) leaveOut(err error) {
 	if !slices.ContainsFunc(s.Unread, func(have error) bool { return have.Error() == err.Error() }) {
 		s.Unread = append(s.Unread, err)
@@ -169,7 +169,7 @@ func (i *Inspector) FreezeOf(ctx context.Context, s *parent.State) (*identity.Fr
 	return identity.FreezeOf(s, i.Direct.Kinds.Kind(s.GroupVersionKind), by, i.options.Now()), nil
 }
 
-// FreezeAbout an object: its own where it is a parent, else that of its parent; nil for none.
+// FreezeAbout returns the freeze of an object: its own where it is a parent, else that of its parent; nil for none.
 func (i *Inspector) FreezeAbout(ctx context.Context, o *unstructured.Unstructured) (*identity.Freeze, error) {
 	obj, err := i.look(ctx, o)
 	if err != nil {

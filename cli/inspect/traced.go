@@ -74,7 +74,7 @@ func (i *Inspector) Traced(ctx context.Context, id, namespace string) (*Traced, 
 	return out, nil
 }
 
-// list the objects of one kind, and add those that have the id. One that the user may not list is left out, any other error ends the command.
+// list lists the objects of one kind, and adds those that have the id. One that the user may not list is left out, any other error ends the command.
 func (t *Traced) list(ctx context.Context, d *cluster.Direct, info kinds.Info, namespace string) error {
 	read, err := EachObject(ctx, d, info, namespace, func(o *unstructured.Unstructured) error {
 		t.Read++

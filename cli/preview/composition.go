@@ -60,7 +60,7 @@ func Parse(raw []byte) (*Composition, error) {
 	return c, unstructured.SetNestedSlice(o.Object, kept, "spec", "pipeline")
 }
 
-// without the steps of Kausality.
+// without returns the steps without those of Kausality.
 func (c *Composition) without(steps []any) []any {
 	kept := make([]any, 0, len(steps))
 	seen := map[string]bool{}

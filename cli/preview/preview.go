@@ -193,7 +193,7 @@ func request(xr *unstructured.Unstructured, name string, have, want *unstructure
 	return req
 }
 
-// owned by the composite, as Crossplane creates it.
+// owned returns a resource that the composite owns, as Crossplane creates it.
 func owned(want, xr *unstructured.Unstructured, name string) *unstructured.Unstructured {
 	out := want.DeepCopy()
 	metadata, _ := out.Object["metadata"].(map[string]any)
@@ -218,7 +218,7 @@ func referenceTo(o *unstructured.Unstructured) v1alpha1.ObjectReference {
 	return v1alpha1.ObjectReference{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// group a change with those that are the same.
+// group adds a change to those that are the same.
 func (p *Previewer) group(c Change) {
 	key := fmt.Sprint(c.Resource, "|", c.Child.APIVersion, "|", c.Child.Kind, "|", c.Operation, "|", c.Allowed, c.Reason, "|", c.Lacks, "|", c.Difference)
 	if p.at == nil {

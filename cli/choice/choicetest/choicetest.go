@@ -63,7 +63,7 @@ func (p Program) advertised(f *pflag.Flag) []string {
 	return out
 }
 
-// Test that each advertised value of each flag is accepted, that a choice refuses any other value and names its own,
+// Test tests that each advertised value of each flag is accepted, that a choice refuses any other value and names its own,
 // and that a flag with a text advertises values or is known to be free. There are at least so many values.
 func (p Program) Test(t *testing.T, least int) {
 	t.Helper()
