@@ -197,7 +197,7 @@ func Decide(c Click, now *v1alpha1.Drift, holder map[string]string, user string)
 	return out, ""
 }
 
-// withdraw the user's own approval of a change where there is one or nothing is rejected, else the rejections of its object.
+// withdraw withdraws the user's own approval of a change where there is one or nothing is rejected, else the rejections of its object.
 func withdraw(d *v1alpha1.Drift, holder map[string]string, user string, write func(string, annotate.Edit)) {
 	set := approval.Parse(holder)
 	own := slices.ContainsFunc(set.VotesFor(change.Digest(cmp.Or(d.Spec.Digest, d.Name))), func(v v1alpha1.Vote) bool { return v.User == user })

@@ -94,8 +94,8 @@ func (e *Exception) RemoveCommand() string {
 	return fmt.Sprintf("kubectl delete %s %s%s", strings.ToLower(e.Kind()), e.Name, InNamespace(e.Namespace))
 }
 
-// exceptionLike a change: from when it is created until a time, which is truncated to minutes, any update by the change's user of the objects in its
-// scope needs no approval.
+// exceptionLike returns an exception like a change: from when it is created until a time, which is truncated to minutes, any update by the change's user of
+// the objects in its scope needs no approval.
 func exceptionLike(d *v1alpha1.Drift, scope ExceptionScope, until time.Time) *Exception {
 	until = until.UTC().Truncate(time.Minute)
 	expiry := metav1.NewTime(until)

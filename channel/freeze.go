@@ -21,7 +21,7 @@ func FreezeAction(annotations map[string]string, now time.Time) Action {
 	return ActionFreeze
 }
 
-// FreezeFingerprint of an object as it is shown: of its own freeze, 16 hex digits.
+// FreezeFingerprint returns the fingerprint of an object as it is shown: of its own freeze, 16 hex digits.
 func FreezeFingerprint(annotations map[string]string) string {
 	sum := sha256.Sum256([]byte(annotations[v1alpha1.AnnotationKeyFreeze]))
 	return hex.EncodeToString(sum[:8])

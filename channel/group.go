@@ -60,7 +60,7 @@ func (g *Group) Namespaces() []string {
 	return g.Distinct(func(d *v1alpha1.Drift) string { return d.Namespace })
 }
 
-// Objects that would change.
+// Objects returns how many objects would change.
 func (g *Group) Objects() int {
 	return len(g.Distinct(func(d *v1alpha1.Drift) string {
 		c := d.Spec.Child

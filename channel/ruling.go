@@ -64,7 +64,7 @@ var rulingKinds = []struct {
 	{"Snoozed", func(s Ruling) Ruling { return Ruling{Snoozed: s.Snoozed} }},
 }
 
-// decided about the changes of a cause, a line for each decision: what their votes lack, rejections, freezes and snoozes, each with
+// decided returns what was decided about the changes of a cause, a line for each decision: what their votes lack, rejections, freezes and snoozes, each with
 // some of the ids (KR-12-30).
 func (g *Group) decided(ruling func(*v1alpha1.Drift) Ruling) (out []string) {
 	lacks := g.Distinct(func(d *v1alpha1.Drift) string { return d.Status.Lacks })

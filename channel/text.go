@@ -107,18 +107,18 @@ func Printable(s string) string {
 	}, strings.ToValidUTF8(s, "\ufffd"))
 }
 
-// ApproveCommand of Drifts in one namespace; an empty one is for
+// ApproveCommand returns the command that approves Drifts in one namespace; an empty one is for
 // cluster-scoped parents.
 func ApproveCommand(namespace string, ids ...string) string {
 	return "kubectl kausality approve" + InNamespace(namespace) + " " + strings.Join(ids, " ")
 }
 
-// WithdrawCommand of the rejection of a pending change.
+// WithdrawCommand returns the command that withdraws the rejection of a pending change.
 func WithdrawCommand(d *v1alpha1.Drift) string {
 	return "kubectl kausality reject" + InNamespace(d.Namespace) + " " + d.Name + " --withdraw"
 }
 
-// ExplainCommand of a pending change: why it is held, and what may be done.
+// ExplainCommand returns the command that shows a pending change: why it is held, and what may be done.
 func ExplainCommand(d *v1alpha1.Drift) string {
 	return "kubectl kausality pending" + InNamespace(d.Namespace) + " --cause " + CauseKey(d) + " --limit 0"
 }
@@ -134,7 +134,7 @@ func Part(before, text, after string) string {
 // InNamespace returns the flag for a namespace, with a space before it; empty for none.
 func InNamespace(namespace string) string { return Part(" -n ", namespace, "") }
 
-// Since when a drift exists; the creation of the Drift where the status is empty.
+// Since returns the time since when a drift exists; the creation of the Drift where the status is empty.
 func Since(d *v1alpha1.Drift) metav1.Time {
 	if d.Status.Since != nil {
 		return *d.Status.Since

@@ -96,7 +96,7 @@ func (p *Page) Run(ctx context.Context) {
 	}
 }
 
-// events are sent to an open page: that what waits has changed, and a beat. The page loads itself then.
+// events sends events to an open page: that what waits has changed, and a beat. The page loads itself then.
 func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 	session, signals := sessionOf(r), p.streams.join()
 	if signals == nil {

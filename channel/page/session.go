@@ -32,7 +32,7 @@ type session struct {
 	notice atomic.Value
 }
 
-// note what the next page shows.
+// note sets what the next page shows.
 func (s *session) note(text string) { s.notice.Store(text) }
 
 // noted returns what the page shows; it is forgotten then.
@@ -75,7 +75,7 @@ func (s *sessions) begin(token string) *session {
 	return s.one
 }
 
-// of a request; nil for none, and for one that has ended. A request that the user has not made does not keep it.
+// of returns the session of a request; nil for none, and for one that has ended. A request that the user has not made does not keep it.
 func (s *sessions) of(r *http.Request) *session {
 	c, err := r.Cookie(cookieName)
 	s.mu.Lock()
@@ -93,7 +93,7 @@ func (s *sessions) of(r *http.Request) *session {
 	return s.one
 }
 
-// end a session.
+// end ends a session.
 func (s *sessions) end(one *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

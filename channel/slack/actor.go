@@ -15,7 +15,7 @@ import (
 // FieldManager of what is written for users: votes have it as their via.
 const FieldManager = "slack"
 
-// actors for persons: the requests are theirs, so that their rights and votes are what counts (KR-17-09).
+// actors returns a function that makes the actor for a person: the requests are theirs, so that their rights and votes are what counts (KR-17-09).
 func actors(config *rest.Config, mapper meta.RESTMapper) func(Person) (actor, error) {
 	return func(p Person) (actor, error) {
 		if err := p.check(); err != nil {

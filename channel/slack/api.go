@@ -24,7 +24,7 @@ type api struct {
 	channel string
 }
 
-// newAPI for the tokens; url is that of the Web API, empty for Slack's own.
+// newAPI returns the API for the tokens; url is that of the Web API, empty for Slack's own.
 func newAPI(t Tokens, channel, url string) *api {
 	options := []slack.Option{slack.OptionAppLevelToken(t.App), slack.OptionHTTPClient(&http.Client{Timeout: callTimeout})}
 	if url != "" {
@@ -55,7 +55,7 @@ func (a *api) update(ctx context.Context, ts string, m message) error {
 	return explained(err)
 }
 
-// answer a user where only they see it.
+// answer sends a user a message where only they see it.
 func (a *api) answer(ctx context.Context, user, thread, text string) error {
 	m := message{text: fallback(text), blocks: []slack.Block{richText(literal(cut(channel.Printable(text), maxCode), false))}}
 	_, err := a.client.PostEphemeralContext(ctx, a.channel, user, m.options(thread)...)

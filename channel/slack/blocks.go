@@ -204,7 +204,7 @@ type target struct {
 	Cluster, Namespace, Name, Shown string
 }
 
-// parseReference of a block; false for a block of another app.
+// parseReference parses the reference of a block; false for a block of another app.
 func parseReference(s string) (t target, ok bool) {
 	p := strings.Split(s, "|")
 	if len(s) > maxReference || len(p) != 5 || p[0] != "v1" || p[3] == "" || p[4] == "" {
@@ -213,7 +213,7 @@ func parseReference(s string) (t target, ok bool) {
 	return target{Cluster: p[1], Namespace: p[2], Name: p[3], Shown: p[4]}, true
 }
 
-// where the changes are, as the beginning of a line.
+// where returns where the changes are, as the beginning of a line.
 func (r renderer) where() string { return channel.Part("", r.config.ClusterName, ": ") }
 
 // time returns the time of day with its date.

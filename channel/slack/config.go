@@ -213,7 +213,7 @@ type Tokens struct {
 	Bot, App string
 }
 
-// ReadTokens from files, without white space around them.
+// ReadTokens reads the tokens from files, without white space around them.
 func ReadTokens(bot, app string) (t Tokens, err error) {
 	for _, f := range []struct {
 		flag, file, prefix string

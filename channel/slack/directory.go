@@ -35,7 +35,7 @@ type strangerError struct{ why string }
 
 func (e *strangerError) Error() string { return e.why }
 
-// of the member who clicked. A strangerError is an answer; other errors are those of Slack, and may pass (KR-17-05).
+// of returns the user that the member who clicked is. A strangerError is an answer; other errors are those of Slack, and may pass (KR-17-05).
 func (p *directory) of(ctx context.Context, team, user string) (Person, error) {
 	if team != p.config.Workspace {
 		return Person{}, &strangerError{"You are not of the workspace whose members decide here."}

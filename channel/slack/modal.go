@@ -34,7 +34,7 @@ func (s *socket) openReason(ctx context.Context, trigger string, c click) error 
 	return explained(err)
 }
 
-// rejection with its reason; failed is what the modal shows where it is not stored.
+// rejection stores a rejection with its reason; failed is what the modal shows where it is not stored.
 func (s *socket) rejection(ctx context.Context, in slack.InteractionCallback) (failed string) {
 	about := click{}
 	if err := json.Unmarshal([]byte(in.View.PrivateMetadata), &about); err != nil {

@@ -56,7 +56,7 @@ func (p *poster) load(ctx context.Context) (err error) {
 	return err
 }
 
-// round of settling, sending and recording. Errors come from the API server; those of Slack are noted in the DriftReceiver.
+// round settles records, sends messages and records what Slack shows. Errors come from the API server; those of Slack are noted in the DriftReceiver.
 func (p *poster) round(ctx context.Context) error {
 	list := &v1alpha1.DriftList{}
 	if err := p.drifts.List(ctx, list); err != nil {

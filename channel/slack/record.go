@@ -181,7 +181,7 @@ func (t *tracked) ruling() (s channel.Ruling) {
 	return s
 }
 
-// note a decision about a change.
+// note notes a decision about a change.
 func (t *tracked) note(a channel.Action, reason string, n note) {
 	switch a {
 	case channel.ActionApprove:

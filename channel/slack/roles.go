@@ -15,8 +15,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// WriteRoles of the process for a configuration: Drifts and its DriftReceiver, clicks and the Lease in its own Namespace, and the users and groups as
-// whom it may act, by their names (KR-17-10).
+// WriteRoles writes the roles of the process for a configuration: Drifts and its DriftReceiver, clicks and the Lease in its own Namespace, and the users and
+// groups as whom it may act, by their names (KR-17-10).
 func WriteRoles(out io.Writer, c *Config, namespace string) error {
 	for _, o := range roles(c, namespace) {
 		raw, err := yaml.Marshal(o)
@@ -55,7 +55,7 @@ func roles(c *Config, namespace string) []any {
 	}
 }
 
-// clusterRules of the process.
+// clusterRules returns the rules of the ClusterRole of the process.
 func clusterRules(c *Config) []rbacv1.PolicyRule {
 	out := []rbacv1.PolicyRule{
 		rule(v1alpha1.Group, []string{v1alpha1.ResourceDrifts}, "get", "list", "watch"),

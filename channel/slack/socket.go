@@ -81,7 +81,7 @@ func (s *socket) once(ctx context.Context) {
 	pause.For(ctx, s.pause)
 }
 
-// connection to Slack until it cannot be made soon.
+// connection keeps a connection to Slack until it cannot be made soon.
 func (s *socket) connection(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -103,7 +103,7 @@ func (s *socket) connection(ctx context.Context) error {
 	return err
 }
 
-// event of the connection.
+// event handles an event of the connection.
 func (s *socket) event(ctx context.Context, client *socketmode.Client, e socketmode.Event, stop context.CancelCauseFunc) {
 	switch data := e.Data.(type) {
 	case *slack.ConnectionErrorEvent:
@@ -125,7 +125,7 @@ func (s *socket) event(ctx context.Context, client *socketmode.Client, e socketm
 	}
 }
 
-// interaction of a user: it is acknowledged once it is stored, or the user knows that it is not (KR-17-08).
+// interaction handles an interaction of a user: it is acknowledged once it is stored, or the user knows that it is not (KR-17-08).
 func (s *socket) interaction(ctx context.Context, client *socketmode.Client, req *socketmode.Request, in slack.InteractionCallback) {
 	ack := func(payload ...any) {
 		if err := client.Ack(*req, payload...); err != nil {
@@ -146,7 +146,7 @@ func (s *socket) interaction(ctx context.Context, client *socketmode.Client, req
 	ack()
 }
 
-// action of a button.
+// action handles the action of a button.
 func (s *socket) action(ctx context.Context, in slack.InteractionCallback, a *slack.BlockAction) {
 	name, ours := strings.CutPrefix(a.ActionID, actionPrefix)
 	at, ok := parseReference(a.BlockID)

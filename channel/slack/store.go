@@ -82,14 +82,14 @@ func newStore(live client.Client, namespace string, t Tokens) *store {
 	return &store{live: live, namespace: namespace, key: sum[:]}
 }
 
-// seal of a click.
+// seal returns the seal of a click.
 func (s *store) seal(raw string) string {
 	h := hmac.New(sha256.New, s.key)
 	h.Write([]byte(raw))
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// list the ConfigMaps that hold something.
+// list lists the ConfigMaps that hold something.
 func (s *store) list(ctx context.Context, holds string) ([]corev1.ConfigMap, error) {
 	list := &corev1.ConfigMapList{}
 	if err := s.live.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{labelHolds: holds}); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/kausality-io/function-kausality/channel"
 )
 
-// cut a text to a number of characters as Slack counts them, which is in UTF-16.
+// cut cuts a text to a number of characters as Slack counts them, which is in UTF-16.
 func cut(s string, limit int) string {
 	if length(s) <= limit {
 		return s
@@ -31,7 +31,7 @@ func length(s string) (n int) {
 	return n
 }
 
-// oneLine of a text, cut. Of a long one no more is read than may be shown.
+// oneLine returns a text on one line, cut. Of a long one no more is read than may be shown.
 func oneLine(s string, limit int) string {
 	if most := 16 * limit; len(s) > most {
 		s = s[:most] + "…"

@@ -44,7 +44,7 @@ type actor interface {
 	Write(ctx context.Context, d *v1alpha1.Drift, do channel.Decision) (outcome string, err error)
 }
 
-// sortClicks by their time.
+// sortClicks sorts clicks by their time.
 func sortClicks(list []*stored) {
 	slices.SortFunc(list, func(a, b *stored) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.object.Name, b.object.Name)) })
 }
@@ -64,7 +64,7 @@ func (w *worker) round(ctx context.Context) error {
 	return nil
 }
 
-// work one click off: decide, then answer, then forget it. It may end between any two of these, and goes on there.
+// work works one click off: it decides, then answers, then forgets it. It may end between any two of these, and goes on there.
 func (w *worker) work(ctx context.Context, c *stored) error {
 	if c.invalid != nil {
 		clicks.WithLabelValues("unknown", "invalid").Inc()

@@ -41,7 +41,7 @@ func (p *sheet) difference(d *view.Difference, width int) *sheet {
 	return p
 }
 
-// cell below its column's name.
+// cell adds a value below the name of its column.
 func (p *sheet) cell(c *view.Cell) {
 	lines := cellLines(c)
 	if len(lines) == 1 {
@@ -63,7 +63,7 @@ func (p *sheet) changed(text string, indent int) {
 	p.put(line{text: text, look: l, indent: indent})
 }
 
-// columns of a row side by side.
+// columns adds the values of a row side by side.
 func (p *sheet) columns(r *view.Row, width int) {
 	all, names, most := make([][]string, len(r.Cells)), "", 0
 	for n := range r.Cells {
@@ -169,7 +169,7 @@ func confirmPage(c *view.Confirmation, width int) []line {
 	return p.lines
 }
 
-// scopes of an exception, each with what else it would have let pass.
+// scopes adds the scopes of an exception, each with what else it would have let pass.
 func (p *sheet) scopes(x *view.Exception) {
 	p.section("Updates")
 	for n := range x.Scopes {

@@ -9,7 +9,7 @@ import (
 // keyboard and mouse of a model.
 type keyboard struct{ *model }
 
-// key that was pressed.
+// key handles a key that was pressed.
 func (m keyboard) key(k tea.KeyPressMsg) tea.Cmd {
 	m.report("")
 	s := m.top()

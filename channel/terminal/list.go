@@ -28,7 +28,7 @@ type list struct {
 	made int
 }
 
-// newList at its beginning.
+// newList returns a list that is shown from its beginning.
 func newList(n int, item func(int) []line) *list {
 	l := &list{n: n, item: item, cursor: -1, kept: map[int][]row{}}
 	return l
@@ -39,7 +39,7 @@ func listOf(lines []line) *list {
 	return newList(len(lines), func(n int) []line { return lines[n : n+1] })
 }
 
-// size of the list; rows that were kept have another width otherwise.
+// size sets the size of the list; rows that were kept have another width otherwise.
 func (l *list) size(width, height int) {
 	if width != l.width {
 		clear(l.kept)
@@ -268,7 +268,7 @@ func (l *list) leap(step int) {
 	}
 }
 
-// first and last item.
+// first shows the first item, and selects the first that can be opened.
 func (l *list) first() {
 	l.show(0, 0)
 	if n := l.near(0, +1, l.height); n >= 0 {

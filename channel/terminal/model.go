@@ -71,7 +71,7 @@ type model struct {
 	ended error
 }
 
-// newModel of a terminal that shows what waits, or an object.
+// newModel returns the model of a terminal that shows what waits, or an object.
 func newModel(ctx context.Context, o Options, v *view.View) *model {
 	m := &model{o: o, view: v, now: o.Now, ctx: ctx, wake: make(chan struct{}, 1), width: 80, height: 24}
 	m.screens = []*screen{{place: place{kind: kindCauses}}}
@@ -90,7 +90,7 @@ func (m *model) Init() tea.Cmd {
 	return tea.Batch(m.load(m.top()), beats())
 }
 
-// beats until the program ends.
+// beats returns the command that sends the next beat.
 func beats() tea.Cmd {
 	return tea.Tick(beatEvery, func(time.Time) tea.Msg { return beat{} })
 }
@@ -295,7 +295,7 @@ func (m *model) decided(msg decided) tea.Cmd {
 	return nil
 }
 
-// reread has what waits read again.
+// reread signals that what waits is to be read again.
 func (m *model) reread() {
 	select {
 	case m.wake <- struct{}{}:
@@ -303,10 +303,10 @@ func (m *model) reread() {
 	}
 }
 
-// report what was done, until the next key; empty for nothing.
+// report shows what was done, until the next key; empty for nothing.
 func (m *model) report(text string) { m.notice = safe(text) }
 
-// open a place on top of the others.
+// open opens a place on top of the others.
 func (m *model) open(to *place) tea.Cmd {
 	if to == nil {
 		return nil
@@ -320,7 +320,7 @@ func (m *model) open(to *place) tea.Cmd {
 	return m.load(s)
 }
 
-// back to the screen before, which is read again.
+// back returns to the screen before, which is read again.
 func (m *model) back() tea.Cmd {
 	if len(m.screens) == 1 {
 		return nil

@@ -222,7 +222,7 @@ func (p *plain) show() {
 	}
 }
 
-// line of a screen; what can be opened has a number.
+// line prints a line of a screen; what can be opened has a number.
 func (p *plain) line(l *line) {
 	text := spaces(l.indent) + l.text
 	if l.to != nil {
@@ -247,7 +247,7 @@ func (p *plain) question() string {
 	return out + ", c coverage, q quit"
 }
 
-// answer what the user has entered.
+// answer handles what the user has entered.
 func (p *plain) answer(text string) (quit bool, err error) {
 	s := p.top()
 	n, number := strconv.Atoi(text)

@@ -179,7 +179,7 @@ func (m frame) foot(s *screen) (out []string, x, y int) {
 	return append(out, styles[lookFaint].Render(ansi.Truncate(keys, m.width, "…"))), x, y
 }
 
-// formKeys of a form.
+// formKeys returns the keys of a form.
 func formKeys(f *form, verb string) string {
 	if f.sent {
 		return "Being written…"

@@ -89,7 +89,7 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// feed the model with what waits until ctx ends: once it can be listed, whenever it has changed (KR-17-22).
+// feed feeds the model with what waits until ctx ends: once it can be listed, whenever it has changed (KR-17-22).
 func (m *model) feed(ctx context.Context, send func(tea.Msg)) {
 	read := func() bool {
 		reading, cancel := context.WithTimeout(ctx, view.ReadFor)

@@ -46,7 +46,7 @@ func wrap(s string, width int) []string {
 	return strings.Split(ansi.Wrap(s, width, ""), "\n")
 }
 
-// fit a text into a width in cells, and fill it with spaces.
+// fit cuts a text to a width in cells, and fills it with spaces.
 func fit(s string, width int) string {
 	s = ansi.Truncate(s, width, "…")
 	return s + strings.Repeat(" ", max(width-ansi.StringWidth(s), 0))

@@ -34,7 +34,7 @@ func (s *Snapshot) Changes() string {
 	return channel.Plural(s.Total, "change") + " of " + channel.Plural(len(s.Causes), "cause")
 }
 
-// Notes are sentences about what is not listed, cut.
+// Notes returns sentences about what is not listed, cut.
 func (s *Snapshot) Notes() []string { return clipped(s.Unread, maxNotes) }
 
 // Listed returns those changes that no approval lets pass that are listed; more are not.

@@ -56,7 +56,7 @@ type exceptionForm struct {
 	at    time.Time
 }
 
-// exceptionOf a form. Its times begin now where it was shown too long ago.
+// exceptionOf reads a form. Its times begin now where it was shown too long ago.
 func (x exceptions) exceptionOf(f Form) exceptionForm {
 	out := exceptionForm{scope: channel.ExceptionScope(f.Scope), until: f.Until, at: x.minute()}
 	if seconds, err := strconv.ParseInt(f.At, 10, 64); err == nil {
@@ -67,7 +67,7 @@ func (x exceptions) exceptionOf(f Form) exceptionForm {
 	return out
 }
 
-// click that a form makes; without a time if it has none.
+// click returns the click that a form makes; without a time if it has none.
 func (f *exceptionForm) click(shown string) channel.Click {
 	until, err := channel.SnoozeUntil(f.until, f.at)
 	if err != nil {

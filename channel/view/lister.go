@@ -51,7 +51,7 @@ func (r *lister) forget() {
 	clear(r.held)
 }
 
-// list what waits in the whole cluster or, where the user may not list that, in the Namespaces that they may (KR-17-14).
+// list lists what waits in the whole cluster or, where the user may not list that, in the Namespaces that they may (KR-17-14).
 func (r *lister) list(ctx context.Context, now time.Time) (inspect.Waiting, error) {
 	if r.spaces == nil || now.Sub(r.spacesAt) > spacesFor {
 		w, err := r.listIn(ctx, metav1.NamespaceAll)
@@ -81,7 +81,7 @@ func (r *lister) list(ctx context.Context, now time.Time) (inspect.Waiting, erro
 	return r.readable(lists, errs)
 }
 
-// listIn a Namespace, or in all: open Drifts as they are watched, else as they are stored, and what the composition function holds.
+// listIn lists what waits in a Namespace, or in all: open Drifts as they are watched, else as they are stored, and what the composition function holds.
 func (r *lister) listIn(ctx context.Context, ns string) (out inspect.Waiting, err error) {
 	open, watched := r.watches.open(ns)
 	if !watched {
@@ -93,7 +93,7 @@ func (r *lister) listIn(ctx context.Context, ns string) (out inspect.Waiting, er
 	return held.Merged(open), err
 }
 
-// heldBy the composition function in a Namespace, or in all.
+// heldBy returns what the composition function holds in a Namespace, or in all.
 func (r *lister) heldBy(ctx context.Context, ns string) (inspect.Waiting, error) {
 	began := r.options.Now()
 	r.mu.Lock()
@@ -150,7 +150,7 @@ func (r *lister) namespaces(ctx context.Context) (out []string, err error) {
 	return out, nil
 }
 
-// until when it is known what was read since a time.
+// until returns the time until which it is known what was read since a time.
 func (o *Options) until(began time.Time) time.Time {
 	now := o.Now()
 	return now.Add(max(freshFor, share*now.Sub(began)))

@@ -61,7 +61,7 @@ func (v *View) Object(ctx context.Context, ref v1alpha1.ObjectReference) (*Objec
 	return out, nil
 }
 
-// decidedOn an object: its rejections and its snooze.
+// decidedOn returns what was decided on an object: its rejections and its snooze.
 func decidedOn(o *unstructured.Unstructured, now time.Time) (out []string) {
 	set := approval.ParseAt(o.GetAnnotations(), now)
 	for _, r := range set.Rejections {

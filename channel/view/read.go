@@ -109,8 +109,8 @@ func New(o Options) (*View, error) {
 	return &View{reader: r, actor: a}, nil
 }
 
-// Pending changes: as the watches have reported them, else read at most freshFor ago. Where they cannot be read, the error is returned with what was read
-// last; nil for nothing.
+// Pending returns the pending changes: as the watches have reported them, else read at most freshFor ago. Where they cannot be read, the error is returned
+// with what was read last; nil for nothing.
 func (r *reader) Pending(ctx context.Context) (*Snapshot, error) {
 	if s := r.fresh(); s != nil {
 		return s, s.Away

@@ -57,7 +57,7 @@ type Known struct {
 	gate *inspect.Gate
 }
 
-// note that something is unknown.
+// note notes that something is unknown.
 func (k *Known) note(what string, err error) {
 	if err != nil {
 		k.Notes = append(k.Notes, what+": "+err.Error())
@@ -115,7 +115,7 @@ func (t trees) hop(h v1alpha1.Hop, o v1alpha1.ObjectReference) *Node {
 	return n
 }
 
-// below are the descendants of an object.
+// below adds the descendants of an object.
 func (t trees) below(n *Node, children []inspect.Descendant) {
 	for _, d := range children {
 		one := &Node{Kind: "object", Text: channel.Describe(d.Object), Object: named(d.Object), Lines: []string{d.Note}}
@@ -160,7 +160,7 @@ func cloudOf(o *unstructured.Unstructured, g *inspect.Gate) *Node {
 	return n
 }
 
-// of a change: of its object, or of the parent where the object does not exist.
+// of returns what is known of the object of a change, or of the parent where the object does not exist.
 func (t trees) of(ctx context.Context, i *inspect.Inspector, d *v1alpha1.Drift) Known {
 	o, err := t.object(ctx, d.Spec.Child)
 	if err == nil {

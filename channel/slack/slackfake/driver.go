@@ -12,7 +12,7 @@ import (
 // Driver drives a fake, which may be another process.
 type Driver struct{ URL string }
 
-// do a request of a test.
+// do sends a request of a test.
 func (d Driver) do(what string, in, out any) error {
 	raw, err := json.Marshal(in)
 	if err != nil {
@@ -41,13 +41,13 @@ func (d Driver) AddUser(u map[string]any) error { return d.do("user", u, &State{
 // Fail calls from now on; the zero value ends that.
 func (d Driver) Fail(f Failure) error { return d.do("fail", f, &State{}) }
 
-// Disconnect all connections of Socket Mode.
+// Disconnect closes all connections of Socket Mode.
 func (d Driver) Disconnect() error { return d.do("disconnect", nil, &State{}) }
 
-// Click on a button; it returns how it was acknowledged.
+// Click clicks on a button and returns how it was acknowledged.
 func (d Driver) Click(c Click) (a Acknowledged, err error) { return a, d.do("click", c, &a) }
 
-// Submit a modal.
+// Submit submits a modal.
 func (d Driver) Submit(c Submission) (a Acknowledged, err error) { return a, d.do("submit", c, &a) }
 
 // Block returns the block of the buttons of a message, and the ids of its actions; empty for none.

@@ -58,7 +58,7 @@ func Invalid(raw string) (code, why string) {
 	return "", ""
 }
 
-// textIn a part of a message, in characters.
+// textIn returns the number of characters of the texts in a part of a message.
 func textIn(v any) (n int) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -164,7 +164,7 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request, method string) {
 	s.method(w, r, method, body)
 }
 
-// method of the Web API for a client with the right token.
+// method answers a method of the Web API for a client with the right token.
 func (s *Server) method(w http.ResponseWriter, r *http.Request, method string, body map[string]any) {
 	switch method {
 	case "auth.test":

@@ -124,7 +124,7 @@ func (c *Clock) Now() time.Time {
 	return c.at
 }
 
-// Move the clock.
+// Move moves the clock.
 func (c *Clock) Move(by time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

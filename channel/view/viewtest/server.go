@@ -133,7 +133,7 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, path string) {
 	reply(w, http.StatusOK, next)
 }
 
-// list of a resource; nil where it is not served.
+// list returns the list of a resource; nil where it is not served.
 func (s *Server) list(path string) map[string]any {
 	for gv, resources := range served {
 		for _, r := range resources {
@@ -167,7 +167,7 @@ func groups() metav1.APIGroupList {
 	return out
 }
 
-// Put a Drift.
+// Put stores a Drift.
 func (s *Server) Put(t *testing.T, d *v1alpha1.Drift) {
 	t.Helper()
 	o, err := runtime.DefaultUnstructuredConverter.ToUnstructured(d)
@@ -190,7 +190,7 @@ func (s *Server) Remove(t *testing.T, d *v1alpha1.Drift) {
 	s.store(path, nil)
 }
 
-// report an event of a Drift to the watches. mu is held.
+// report sends an event of a Drift to the watches. mu is held.
 func (s *Server) report(t *testing.T, kind string, o map[string]any) {
 	t.Helper()
 	raw, err := json.Marshal(map[string]any{"type": kind, "object": o})
@@ -245,7 +245,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// AwaitWatches until n are open.
+// AwaitWatches waits until n watches are open.
 func (s *Server) AwaitWatches(t *testing.T, n int) {
 	t.Helper()
 	s.watching.Until(t, strconv.Itoa(n)+" watches", func() bool {

@@ -67,7 +67,7 @@ func (c *Client) get(ctx context.Context, path string, values url.Values, to any
 	return now, nil
 }
 
-// problem that a server, or the API server in front of it, reports.
+// problem returns the error that a server, or the API server in front of it, reports.
 func problem(code int, body []byte) error {
 	p := query.Problem{}
 	if json.Unmarshal(body, &p) != nil || p.Message == "" {
