@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // Group is what is pending for one cause; its Drifts are in the order of the list.
@@ -93,12 +94,9 @@ type FieldCount struct {
 func (g *Group) fields() (out []FieldCount) {
 	at := map[string]int{}
 	for _, d := range g.Drifts {
-		texts := []string{cmp.Or(operations[d.Spec.Operation], "change") + " " + d.Spec.Child.Kind}
-		if len(d.Spec.Difference) > 0 {
-			texts = nil
-		}
-		for _, f := range d.Spec.Difference {
-			texts = append(texts, Clip(Field(f)))
+		texts := lists.Map(d.Spec.Difference, func(f v1alpha1.FieldDifference) string { return Clip(Field(f)) })
+		if len(texts) == 0 {
+			texts = []string{cmp.Or(operations[d.Spec.Operation], "change") + " " + d.Spec.Child.Kind}
 		}
 		for _, text := range texts {
 			n, ok := at[text]

@@ -10,6 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/annotate"
 	"github.com/kausality-io/function-kausality/cli/inspect"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // lasts completes a sentence about how long an approval is valid.
@@ -35,9 +36,7 @@ func (c *approveCommand) inAdvance(ctx context.Context) error {
 	if len(c.external) > 0 {
 		d.question = "Allow the gates of %s to open for " + listVerbs(c.external) + " (" + string(c.mode) + ")?"
 	}
-	for _, t := range targets {
-		d.list = append(d.list, c.advance(ctx, i, t))
-	}
+	d.list = lists.Map(targets, func(t target) annotationWrite { return c.advance(ctx, i, t) })
 	return writer{c.session, &c.writeOptions}.decide(ctx, d)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/inspect"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // maxShown bounds the lists of an explanation and of a preview.
@@ -22,10 +23,7 @@ const maxShown = 10
 
 // explanation returns the explanation as a tree.
 func (v view) explanation(e *inspect.Explanation) *node {
-	title := v.bold(channel.Describe(e.Object))
-	if r := roles[e.Role]; r != "" {
-		title += ", " + r
-	}
+	title := v.bold(channel.Describe(e.Object)) + channel.Part(", ", roles[e.Role], "")
 	if e.Graph != nil {
 		title += ", graph"
 	}
@@ -109,9 +107,7 @@ func (v view) outcome(top *node, o inspect.Outcome, pending []v1alpha1.Drift) {
 	if why := cmp.Or(o.Why, reasons[o.Reason]); why != "" {
 		n.lines = append(n.lines, channel.OwnCommands(why, pending))
 	}
-	for _, f := range o.Difference {
-		n.lines = append(n.lines, channel.Field(f))
-	}
+	n.lines = append(n.lines, lists.Map(o.Difference, channel.Field)...)
 	n.lines = append(n.lines, needs(o.Needs)...)
 	for _, w := range o.Warnings {
 		n.lines = append(n.lines, v.yellow("warning: "+channel.OwnCommands(w, pending)))
@@ -126,11 +122,8 @@ func needs(all []allowance.Need) []string {
 	if len(all) < 2 {
 		return nil
 	}
-	out := []string{fmt.Sprintf("%d ApprovalRules match it, and all must be met:", len(all))}
-	for _, n := range all {
-		out = append(out, "  "+n.Rule+": "+cmp.Or(n.Lacks, "met"))
-	}
-	return out
+	return append([]string{fmt.Sprintf("%d ApprovalRules match it, and all must be met:", len(all))},
+		lists.Map(all, func(n allowance.Need) string { return "  " + n.Rule + ": " + cmp.Or(n.Lacks, "met") })...)
 }
 
 // parent adds a parent as the cause of changes of its children, as nodes.

@@ -15,6 +15,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/inspect"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // pendingCommand lists pending changes by their causes.
@@ -228,10 +229,7 @@ func (c *pendingCommand) printGroup(g *channel.Group, s scope) error {
 			fmt.Fprintln(c.Out, "  "+line)
 		}
 	}
-	listed := make([]channel.Entry, 0, len(drifts))
-	for _, d := range drifts {
-		listed = append(listed, channel.EntryOf(d, c.ruling(d)))
-	}
+	listed := lists.Map(drifts, func(d *v1alpha1.Drift) channel.Entry { return channel.EntryOf(d, c.ruling(d)) })
 	if err := c.printTable(listed, len(g.Namespaces()) > 1); err != nil {
 		return err
 	}

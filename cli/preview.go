@@ -22,6 +22,7 @@ import (
 	"github.com/kausality-io/function-kausality/cli/inspect"
 	"github.com/kausality-io/function-kausality/cli/preview"
 	"github.com/kausality-io/function-kausality/internal/cluster/informer"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // previewCommand shows what a Composition would change before it is applied.
@@ -235,9 +236,7 @@ func (v view) preview(found *preview.Preview, wide bool) *node {
 	top := &node{text: fmt.Sprintf("%s, %d unchanged", channel.Plural(found.Composites, "composite"), found.Unchanged)}
 	for _, g := range found.Groups {
 		n := top.addf("%s %s %q on %d: %s", channel.OperationVerb(string(g.Operation)), v.bold(g.Kind), g.Resource, len(g.Changes), v.verdict(g.Allowed, g.Reason))
-		for _, f := range g.Difference {
-			n.lines = append(n.lines, channel.Field(f))
-		}
+		n.lines = append(n.lines, lists.Map(g.Difference, channel.Field)...)
 		if g.Lacks != "" {
 			n.lines = append(n.lines, "lacks: "+g.Lacks)
 		}

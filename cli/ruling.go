@@ -7,6 +7,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/inspect"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // drift adds a Drift as a node, with what was decided about it, else the command that approves it.
@@ -23,9 +24,7 @@ func (v view) drift(n *node, d *v1alpha1.Drift, s channel.Ruling) {
 	if d.Status.Lacks != "" {
 		b.lines = append(b.lines, "lacks: "+d.Status.Lacks)
 	}
-	for _, l := range channel.RulingLines(d, s) {
-		b.lines = append(b.lines, v.yellow(l))
-	}
+	b.lines = append(b.lines, lists.Map(channel.RulingLines(d, s), v.yellow)...)
 	if s.Rejected == nil {
 		b.lines = append(b.lines, channel.ApproveCommand(d.Namespace, d.Name))
 	}

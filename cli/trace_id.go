@@ -79,10 +79,8 @@ func (c *traceCommand) earlier(ctx context.Context, t *inspect.Traced) error {
 	if ns := *c.kube.Namespace; ns != "" {
 		where = "namespace " + ns
 	}
-	searched := fmt.Sprintf("nothing has trace id %s: %s of %s in %s were read", t.ID, channel.Plural(t.Read, "object"), channel.Plural(t.Kinds, "kind"), where)
-	if len(t.Unread) > 0 {
-		searched += "; not read, since you may not list them: " + strings.Join(t.Unread, ", ")
-	}
+	searched := fmt.Sprintf("nothing has trace id %s: %s of %s in %s were read%s", t.ID, channel.Plural(t.Read, "object"), channel.Plural(t.Kinds, "kind"),
+		where, channel.Part("; not read, since you may not list them: ", strings.Join(t.Unread, ", "), ""))
 	n, all, err := c.inHistory(ctx, t)
 	switch {
 	case err != nil:

@@ -13,6 +13,7 @@ import (
 	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/annotate"
 	"github.com/kausality-io/function-kausality/gate/release"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // ungateCommand restores the management policies of masked managed resources.
@@ -80,9 +81,7 @@ func (c *ungateCommand) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, t := range targets {
-			u.Names = append(u.Names, gateName(t))
-		}
+		u.Names = lists.Map(targets, gateName)
 	}
 	found, err := release.Ungate(ctx, u)
 	if left := (&release.LeftOutError{}); found.Masked > 0 && c.dryRun == dryNone && errors.As(err, &left) {

@@ -30,11 +30,7 @@ func (l links) href(path string, pairs ...string) string {
 
 // change returns the page of a change or, with an action, the page that confirms it.
 func (l links) change(d *v1alpha1.Drift, a channel.Action) string {
-	path := "/change/" + d.Name
-	if a != "" {
-		path += "/" + string(a)
-	}
-	return l.href(path, "namespace", d.Namespace)
+	return l.href("/change/"+d.Name+channel.Part("/", string(a), ""), "namespace", d.Namespace)
 }
 
 // object returns the page of an object; empty for one without a name.
@@ -47,9 +43,5 @@ func (l links) object(o v1alpha1.ObjectReference) string {
 
 // freeze returns the page of an object or, with an action, the page that confirms its freeze or the end of it.
 func (l links) freeze(o v1alpha1.ObjectReference, a channel.Action) string {
-	path := "/object"
-	if a != "" {
-		path += "/" + string(a)
-	}
-	return l.href(path, "apiVersion", o.APIVersion, "kind", o.Kind, "namespace", o.Namespace, "name", o.Name)
+	return l.href("/object"+channel.Part("/", string(a), ""), "apiVersion", o.APIVersion, "kind", o.Kind, "namespace", o.Namespace, "name", o.Name)
 }

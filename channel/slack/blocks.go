@@ -135,9 +135,7 @@ func (r renderer) outcome(m *member) []slack.Block {
 			all = append(all, "voted for by "+strings.Join(lists.Map(v, func(v v1alpha1.Vote) string { return v.User }), " and "))
 		}
 	}
-	for _, n := range m.notes {
-		all = append(all, n.Text+" at "+r.time(n.At))
-	}
+	all = append(all, lists.Map(m.notes, func(n note) string { return n.Text + " at " + r.time(n.At) })...)
 	text := lines(all, maxNotes)
 	if text == "" {
 		return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // Confirmation of an action before it is taken.
@@ -114,9 +115,7 @@ func (v *View) confirmed(ctx context.Context, d *v1alpha1.Drift, c *Confirmation
 		would.Until = now.Add(time.Hour) // another one is to be chosen
 	}
 	do, _ := channel.Decide(would, d, holder, v.options.User)
-	for _, w := range do.Writes {
-		c.Writes = append(c.Writes, c.written(w, do.On, holder))
-	}
+	c.Writes = lists.Map(do.Writes, func(w channel.Write) string { return c.written(w, do.On, holder) })
 	c.Effects = effects(c, d, ruling, do)
 	if c.Snoozes, err = snoozes(c.Until, now); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/inspect"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 const (
@@ -99,9 +101,7 @@ func (x exceptions) excepting(ctx context.Context, d *v1alpha1.Drift, form excep
 	if err != nil {
 		return nil, err
 	}
-	for _, scope := range channel.ExceptionScopes {
-		shown.Scopes = append(shown.Scopes, scopeOf(d, scope, form.scope, known))
-	}
+	shown.Scopes = lists.Map(channel.ExceptionScopes, func(s channel.ExceptionScope) Scope { return scopeOf(d, s, form.scope, known) })
 	would, refused := channel.DecideException(form.click(c.Shown), form.scope, d, ruling)
 	if refused == channel.RefusedIncomplete { // it is shown with the first choices
 		first := exceptionForm{until: channel.Snoozes[0], at: form.at}
@@ -146,12 +146,8 @@ func (x exceptions) others(ctx context.Context, d *v1alpha1.Drift) ([]v1alpha1.D
 func scopeOf(d *v1alpha1.Drift, scope, chosen channel.ExceptionScope, known []v1alpha1.Drift) Scope {
 	s := Scope{Choice: Choice{Name: string(scope), Checked: scope == chosen, Text: "of " + channel.Describe(d.Spec.Child) + " alone"}}
 	if scope == channel.ExceptionKind {
-		s.Text = "of each " + d.Spec.Child.Kind + " of " + d.Spec.Child.APIVersion
-		if ns := d.Spec.Child.Namespace; ns != "" {
-			s.Text += " in Namespace " + ns
-		} else {
-			s.Text += " in the whole cluster"
-		}
+		s.Text = "of each " + d.Spec.Child.Kind + " of " + d.Spec.Child.APIVersion +
+			cmp.Or(channel.Part(" in Namespace ", d.Spec.Child.Namespace, ""), " in the whole cluster")
 	}
 	for n := range known {
 		other := &known[n]

@@ -11,6 +11,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/annotate"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // ConfirmFreeze shows what a freeze of an object, or its end, will do (KR-17-17).
@@ -35,9 +36,7 @@ func (v *View) freezing(o *unstructured.Unstructured, ref v1alpha1.ObjectReferen
 	c.Verb, c.About, c.Shown = channel.Label(c.Action), channel.Describe(ref), channel.FreezeFingerprint(o.GetAnnotations())
 	would := channel.Click{Action: c.Action, Shown: c.Shown, Reason: cmp.Or(c.Reason, "…"), At: v.options.Now()}
 	do, _ := channel.DecideFreeze(would, ref, o.GetAnnotations(), v.options.User)
-	for _, w := range do.Writes {
-		c.Writes = append(c.Writes, c.written(w, do.On, o.GetAnnotations()))
-	}
+	c.Writes = lists.Map(do.Writes, func(w channel.Write) string { return c.written(w, do.On, o.GetAnnotations()) })
 	if c.Action == channel.ActionFreeze {
 		c.Effects = []string{"All changes below " + c.About + " are refused, requested ones too, until it is unfrozen. Your reason is part of each refusal."}
 		return c, nil

@@ -169,9 +169,7 @@ func (r *reader) read(ctx context.Context, now time.Time) (*Snapshot, error) {
 		return nil, err
 	}
 	s := &Snapshot{At: now, Behind: w.Behind, Total: len(w.Drifts)}
-	for _, err := range w.Unread {
-		s.Unread = append(s.Unread, err.Error())
-	}
+	s.Unread = lists.Map(w.Unread, error.Error)
 	if r.lister.spaces != nil {
 		s.Unread = append(s.Unread, "You may not list changes of the whole cluster. Listed are those of "+channel.Plural(len(r.lister.spaces), "Namespace")+".")
 	}

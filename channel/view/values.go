@@ -11,6 +11,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/inspect"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 const (
@@ -126,9 +127,7 @@ func cellOf(value string) Cell {
 		c.More += len(strings.Join(lines[maxLines:], "\n"))
 		lines = lines[:maxLines]
 	}
-	for _, l := range lines {
-		c.Lines = append(c.Lines, Line{Text: l})
-	}
+	c.Lines = lists.Map(lines, func(l string) Line { return Line{Text: l} })
 	return c
 }
 

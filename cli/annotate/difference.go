@@ -10,6 +10,8 @@ import (
 	"unicode"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // ErrMoved is the error of an edit by AsShown whose annotation has changed so that
@@ -34,20 +36,15 @@ func (c Change) Differences() []Difference {
 	if c.Unchanged {
 		return nil
 	}
-	was, lists := entries(c.Before)
+	was, ok := entries(c.Before)
 	is, too := entries(c.After)
-	if !lists || !too {
+	if !ok || !too {
 		return []Difference{{readable(c.Before), readable(c.After)}}
 	}
-	var out []Difference
-	for _, e := range without(was, is) {
-		out = append(out, Difference{Before: e})
-	}
-	for _, e := range without(is, was) {
-		out = append(out, Difference{After: e})
-	}
+	out := append(lists.Map(without(was, is), func(e string) Difference { return Difference{Before: e} }),
+		lists.Map(without(is, was), func(e string) Difference { return Difference{After: e} })...)
 	if len(out) == 0 { // only written differently
-		out = append(out, Difference{readable(c.Before), readable(c.After)})
+		return []Difference{{readable(c.Before), readable(c.After)}}
 	}
 	return out
 }

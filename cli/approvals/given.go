@@ -16,6 +16,7 @@ import (
 	"github.com/kausality-io/function-kausality/cli/inspect"
 	"github.com/kausality-io/function-kausality/internal/cluster"
 	"github.com/kausality-io/function-kausality/internal/cluster/kinds"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // Given is an approval that is not used up, or votes for one.
@@ -77,9 +78,7 @@ func on(ctx context.Context, d *cluster.Direct, info kinds.Info, o *unstructured
 		}
 		g := Given{Namespace: s.Namespace, Name: s.Name, Resource: info.Resource, ID: e.Digest, Kind: e.Kind, Mode: e.Mode}
 		if c != nil {
-			for _, v := range c.By {
-				g.By = append(g.By, v.User)
-			}
+			g.By = lists.Map(c.By, func(v v1alpha1.Vote) string { return v.User })
 		}
 		if info.Role != parent.RoleManaged && e.Digest != "" && e.Digest == identity.DeletionDigest(s, s).ID() {
 			below, err := d.Managed(ctx, s)

@@ -10,6 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/verb"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // allowed is what a run may do.
@@ -62,9 +63,7 @@ func inEnvironment(getenv func(string) string, now time.Time) (allowed, error) {
 // meanings returns the meanings of verbs of Terraform, in the verbs of Crossplane.
 func meanings(verbs []string) (out []string) {
 	for _, v := range verbs {
-		for _, m := range verb.Terraform.Means(v) {
-			out = append(out, string(m))
-		}
+		out = append(out, lists.Map(verb.Terraform.Means(v), func(m v1alpha1.Verb) string { return string(m) })...)
 	}
 	return out
 }

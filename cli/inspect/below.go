@@ -15,6 +15,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // heldBelow returns what is held below an object: open Drifts of its children and of their children, and what the composition function holds.
@@ -70,9 +71,7 @@ func belowOf(d *v1alpha1.Drift, own bool) admission.Below {
 	out := admission.Below{
 		Child:     identity.Describe(identity.Ref(c)),
 		Operation: admission.Operation(d.Spec.Operation), ID: d.Spec.ID, Own: own,
-	}
-	for _, f := range d.Spec.Difference {
-		out.Paths = append(out.Paths, f.Path)
+		Paths: lists.Map(d.Spec.Difference, func(f v1alpha1.FieldDifference) string { return f.Path }),
 	}
 	if h := d.Status.Held; h != nil && h.Since != nil {
 		out.Since = h.Since.Generation

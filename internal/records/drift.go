@@ -7,6 +7,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/trace"
 	recordsv1alpha1 "github.com/kausality-io/function-kausality/api/records/v1alpha1"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // drift that begins or is over. Its fields are those of a Drift, whose later changes it does not see.
@@ -96,7 +97,5 @@ func (d *drift) describe(r *recordsv1alpha1.Record) {
 		r.Parent = new(objectOfReference(d.spec.Parent))
 	}
 	r.Operation, r.Differences, r.Causes = d.spec.Operation, ids(d.spec.ID), causesOf(d.spec.Causes)
-	for _, f := range d.spec.Difference {
-		r.Paths = append(r.Paths, f.Path)
-	}
+	r.Paths = lists.Map(d.spec.Difference, func(f v1alpha1.FieldDifference) string { return f.Path })
 }

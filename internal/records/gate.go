@@ -9,6 +9,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/trace"
 	recordsv1alpha1 "github.com/kausality-io/function-kausality/api/records/v1alpha1"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // A Transition of the gate of an object, as it is stored.
@@ -135,9 +136,7 @@ func (g *gate) openID(c recordsv1alpha1.Cluster, open v1alpha1.Gate) string {
 // describe describes an opening in a record.
 func (g *gate) describe(r *recordsv1alpha1.Record, open v1alpha1.Gate) {
 	r.External, r.Differences, r.Paths, r.Trace = g.external, ids(open.Digest), open.Paths, hopsOf(g.trace, g.ref.Namespace)
-	for _, v := range open.Verbs {
-		r.Verbs = append(r.Verbs, string(v))
-	}
+	r.Verbs = lists.Map(open.Verbs, func(v v1alpha1.Verb) string { return string(v) })
 	if n := len(g.trace); n > 1 {
 		r.Parent = new(hopObject(g.trace[n-2], g.ref.Namespace))
 	}
