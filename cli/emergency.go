@@ -193,11 +193,7 @@ func (e *Emergency) print(out io.Writer, v view) error {
 		if s.Gate {
 			notes = append(notes, "this step also masks managementPolicies, and restores them")
 		}
-		state := ""
-		if len(notes) > 0 {
-			state = "   # " + strings.Join(notes, "; ")
-		}
-		fmt.Fprintf(out, "  %s%s\n", s.Command, state)
+		fmt.Fprintf(out, "  %s%s\n", s.Command, channel.Part("   # ", strings.Join(notes, "; "), ""))
 	}
 	if len(e.Policies)+len(e.Steps) == 0 {
 		fmt.Fprintln(out, "\nThere is no Kausality policy, and no step of the function in mode enforce.")

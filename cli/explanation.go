@@ -109,9 +109,7 @@ func (v view) outcome(top *node, o inspect.Outcome, pending []v1alpha1.Drift) {
 	}
 	n.lines = append(n.lines, lists.Map(o.Difference, channel.Field)...)
 	n.lines = append(n.lines, needs(o.Needs)...)
-	for _, w := range o.Warnings {
-		n.lines = append(n.lines, v.yellow("warning: "+channel.OwnCommands(w, pending)))
-	}
+	n.lines = append(n.lines, lists.Map(o.Warnings, func(w string) string { return v.yellow("warning: " + channel.OwnCommands(w, pending)) })...)
 	if o.Suggestion != "" && !o.Allowed {
 		n.lines = append(n.lines, "To approve it: "+channel.OwnCommands(o.Suggestion, pending))
 	}

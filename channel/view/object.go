@@ -10,6 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // Object is what is shown of one object.
@@ -62,11 +63,11 @@ func (v *View) Object(ctx context.Context, ref v1alpha1.ObjectReference) (*Objec
 }
 
 // decidedOn returns what was decided on an object: its rejections and its snooze.
-func decidedOn(o *unstructured.Unstructured, now time.Time) (out []string) {
+func decidedOn(o *unstructured.Unstructured, now time.Time) []string {
 	set := approval.ParseAt(o.GetAnnotations(), now)
-	for _, r := range set.Rejections {
-		out = append(out, "rejects changes of "+r.Kind+" "+cmp.Or(r.Name, r.Resource)+": "+r.Reason)
-	}
+	out := lists.Map(set.Rejections, func(r v1alpha1.Rejection) string {
+		return "rejects changes of " + r.Kind + " " + cmp.Or(r.Name, r.Resource) + ": " + r.Reason
+	})
 	if set.Snoozed(now) {
 		out = append(out, channel.RulingLines(&v1alpha1.Drift{}, channel.Ruling{Snoozed: set.Snooze})...)
 	}

@@ -203,10 +203,8 @@ func (d *decision) used(c recordsv1alpha1.Cluster, own v1alpha1.Hop, intent reco
 	if holder == nil && d.above() != nil {
 		holder = new(hopRef(*d.above(), d.ref.Namespace))
 	}
-	for _, v := range a.By {
-		if holder != nil {
-			r.CausedBy = append(r.CausedBy, voteID(c, objectOf(*holder), a.Content, v))
-		}
+	if holder != nil {
+		r.CausedBy = lists.Map(a.By, func(v v1alpha1.Vote) string { return voteID(c, objectOf(*holder), a.Content, v) })
 	}
 	return r
 }

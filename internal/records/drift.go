@@ -59,9 +59,7 @@ func (d *drift) Records(c recordsv1alpha1.Cluster) []recordsv1alpha1.Record {
 		r.Approval, r.Approvers = &recordsv1alpha1.Approval{Mode: string(a.Mode), Policy: a.Policy}, approversOf(a.By)
 	}
 	// Whether it was held or logged is not stored: one of the two exists.
-	for _, of := range []recordsv1alpha1.Type{recordsv1alpha1.TypeDriftHeld, recordsv1alpha1.TypeDriftLogged} {
-		r.CausedBy = append(r.CausedBy, d.beginID(c, child, of))
-	}
+	r.CausedBy = []string{d.beginID(c, child, recordsv1alpha1.TypeDriftHeld), d.beginID(c, child, recordsv1alpha1.TypeDriftLogged)}
 	return []recordsv1alpha1.Record{r}
 }
 

@@ -116,9 +116,7 @@ func (g *gate) approval(c recordsv1alpha1.Cluster, u claimed) recordsv1alpha1.Re
 	r.Parent, r.External, r.Reason, r.Message = &holder, g.external, string(v1alpha1.RelationExternal), u.claim.Reason
 	r.Differences, r.Approvers = ids(g.is.Digest), approversOf(approval.Approvers(u.claim))
 	r.Approval = &recordsv1alpha1.Approval{Mode: string(u.claim.Mode)}
-	for _, v := range u.claim.By {
-		r.CausedBy = append(r.CausedBy, voteID(c, holder, u.claim.Content, v))
-	}
+	r.CausedBy = lists.Map(u.claim.By, func(v v1alpha1.Vote) string { return voteID(c, holder, u.claim.Content, v) })
 	return r
 }
 
