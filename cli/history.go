@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -257,15 +259,10 @@ func (c *historyCommand) follow(ctx context.Context, from *client.Client, out *r
 				break
 			}
 		}
-		for id, at := range seen {
-			if now.Sub(at) > 4*overlap { // no page has it again
-				delete(seen, id)
-			}
-		}
-		for i := len(fresh) - 1; i >= 0; i-- {
-			if err := out.print(fresh[i : i+1]); err != nil {
-				return err
-			}
+		maps.DeleteFunc(seen, func(_ string, at time.Time) bool { return now.Sub(at) > 4*overlap }) // no page has it again
+		slices.Reverse(fresh)
+		if err := out.print(fresh); err != nil {
+			return err
 		}
 	}
 }

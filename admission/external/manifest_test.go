@@ -180,7 +180,8 @@ func TestInert(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"managedFields": managers, "annotations": object{corev1.LastAppliedConfigAnnotation: string(raw)}}}
+		return object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{
+			"managedFields": managers, "annotations": object{corev1.LastAppliedConfigAnnotation: string(raw)}}}
 	}
 	other := object{"apiVersion": "v1", "kind": "ConfigMap", "data": object{"a": "2"}}
 	for name, tc := range map[string]struct {

@@ -5,11 +5,12 @@ import (
 	"net/http"
 	"slices"
 
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/cli/inspect"
-	kerrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // Change is what is shown of one change, on its own and where an action about it is confirmed.

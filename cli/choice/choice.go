@@ -6,8 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kausality-io/function-kausality/internal/lists"
 	"github.com/spf13/pflag"
+
+	"github.com/kausality-io/function-kausality/internal/lists"
 )
 
 // Flag accepts some of a fixed set of values.

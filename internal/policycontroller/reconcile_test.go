@@ -106,7 +106,7 @@ func newHarness(t *testing.T, failing func(verb string, o client.Object) error, 
 		Options: Options{
 			Process:   cluster.Process{Log: logr.Discard()},
 			Manifests: manifests.Options{WebhookURL: "https://webhook.example.org:9443"},
-			Rotation: certs.Rotation{Hosts: []string{"webhook.example.org"}},
+			Rotation:  certs.Rotation{Hosts: []string{"webhook.example.org"}},
 		},
 		Cached: c, Direct: c, Metadata: noObjects, Now: time.Now, applied: map[string]applied{},
 		Discovery: &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{Resources: []*metav1.APIResourceList{list}}},
