@@ -1,6 +1,7 @@
 package annotation
 
 import (
+	"maps"
 	"runtime"
 	"strings"
 	"testing"
@@ -120,5 +121,30 @@ func TestHasOnly(t *testing.T) {
 		if got := HasOnly(value, 2, known); got != want {
 			t.Errorf("%s: %t", value, got)
 		}
+	}
+}
+
+// TestApply: an edit sets or removes a key of a copy, which exists where there were no annotations.
+func TestApply(t *testing.T) {
+	for name, tc := range map[string]struct {
+		in   map[string]string
+		edit map[string]*string
+		want map[string]string
+	}{
+		"Set":     {in: map[string]string{"a": "1"}, edit: map[string]*string{"a": new("2"), "b": new("")}, want: map[string]string{"a": "2", "b": ""}},
+		"Remove":  {in: map[string]string{"a": "1", "b": "2"}, edit: map[string]*string{"a": nil, "c": nil}, want: map[string]string{"b": "2"}},
+		"Nothing": {in: map[string]string{"a": "1"}, want: map[string]string{"a": "1"}},
+		"None":    {edit: map[string]*string{"a": new("1")}, want: map[string]string{"a": "1"}},
+		"NoEdits": {want: map[string]string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := maps.Clone(tc.in)
+			if diff := cmp.Diff(tc.want, Apply(tc.in, tc.edit)); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(before, tc.in); diff != "" {
+				t.Errorf("the annotations themselves were changed: %s", diff)
+			}
+		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -70,7 +71,9 @@ func TestAdmitExpired(t *testing.T) {
 	for _, mode := range []string{"once", "generation", "always"} {
 		in := annotations{keyApprovals: `[{"kind":"X","name":"a","mode":"` + mode + `","expiry":"2026-01-02T00:00:00Z"},{"kind":"X","name":"b","mode":"always"}]`}
 		end := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
-		at := func(in annotations, now time.Time) annotations { return apply(in, Admit(in, 7, 6, now, nil, nil)) }
+		at := func(in annotations, now time.Time) annotations {
+			return annotation.Apply(in, Admit(in, 7, 6, now, nil, nil))
+		}
 		early := at(in, end.Add(-time.Minute))
 		if early[keyApprovals] != in[keyApprovals] {
 			t.Errorf("%s: removed before its expiry: %s", mode, early[keyApprovals])

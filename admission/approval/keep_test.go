@@ -7,21 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
-
-// apply edits to annotations.
-func apply(in annotations, edits map[string]*string) annotations {
-	out := maps.Clone(in)
-	for k, v := range edits {
-		if v == nil {
-			delete(out, k)
-		} else {
-			out[k] = *v
-		}
-	}
-	return out
-}
 
 func admit(t *testing.T, in annotations, generation, intent int64) annotations {
 	t.Helper()
@@ -30,7 +18,7 @@ func admit(t *testing.T, in annotations, generation, intent int64) annotations {
 	if diff := cmp.Diff(before, in); diff != "" {
 		t.Errorf("input modified:\n%s", diff)
 	}
-	out := apply(in, edits)
+	out := annotation.Apply(in, edits)
 	if again := Admit(out, generation, intent, now.Add(time.Hour), nil, nil); len(again) > 0 {
 		t.Errorf("admitting what was admitted edits again: %v of %v", again, out)
 	}
@@ -140,7 +128,7 @@ func TestOnceUnderGitOps(t *testing.T) {
 	taken, claim := Parse(stored).Claims.Take(m, q.Use, now)
 	stored[keyClaims] = taken.String()
 	stored[keyClaims] = taken.Set(claim.ID, v1alpha1.ClaimUsed, now).String()
-	stored = apply(stored, Remove(stored, func(e Entry) bool { return e.Content == m.Entry.Content }))
+	stored = annotation.Apply(stored, Remove(stored, func(e Entry) bool { return e.Content == m.Entry.Content }))
 	if _, ok := stored[keyApprovals]; ok {
 		t.Error("the used entry leaves approvals")
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"pgregory.net/rapid"
 
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -163,7 +164,7 @@ func TestWritten(t *testing.T) {
 	const key, other = keyApprove + difference, keyApprove + "aaaabbbbccccdddd"
 	in := k.Trusted(database, annotations{key: "once", other: "once"}, now)
 	before := maps.Clone(in)
-	after := apply(Written(in, key, "once"), Admit(Written(in, key, "once"), 7, 7, now, nil, nil))
+	after := annotation.Apply(Written(in, key, "once"), Admit(Written(in, key, "once"), 7, 7, now, nil, nil))
 	want := Claims{{Digest: "aaaabbbbccccdddd", State: v1alpha1.ClaimPruned, At: at}, {Digest: difference, State: v1alpha1.ClaimOpen, Generation: 7, At: at}}
 	got := ParseClaims(after[keyClaims])
 	for i := range got {

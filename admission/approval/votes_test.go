@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -41,11 +42,11 @@ func (p *parentObject) write(user string, person bool, set map[string]string) (r
 	if why, _ := ballot.Refused(after, p.held); why != "" {
 		return why
 	}
-	once := apply(after, Admit(after, p.generation, p.intent, p.at, p.held, ballot))
+	once := annotation.Apply(after, Admit(after, p.generation, p.intent, p.at, p.held, ballot))
 	// Another mutating webhook changes the object, so that the same request is reviewed again.
 	again := maps.Clone(once)
 	again[keyClaims] = p.annotations[keyClaims]
-	p.annotations = apply(again, Admit(again, p.generation, p.intent, p.at, p.held, ballot))
+	p.annotations = annotation.Apply(again, Admit(again, p.generation, p.intent, p.at, p.held, ballot))
 	if diff := cmp.Diff(once, p.annotations); diff != "" {
 		return "reviewed again, it is another result: " + diff
 	}
@@ -53,7 +54,9 @@ func (p *parentObject) write(user string, person bool, set map[string]string) (r
 }
 
 // count the votes as the settler does.
-func (p *parentObject) count() { p.annotations = apply(p.annotations, Counted(p.annotations)) }
+func (p *parentObject) count() {
+	p.annotations = annotation.Apply(p.annotations, Counted(p.annotations))
+}
 
 // voters of the difference.
 func (p *parentObject) voters() []string {

@@ -16,7 +16,7 @@ func TestTrue(t *testing.T) {
 			},
 			OldObject: map[string]any{"metadata": map[string]any{}, "spec": map[string]any{"replicas": int64(2)}},
 			Parent:    map[string]any{"kind": "XDatabase"},
-			Request:   map[string]any{"user": "hans", "groups": []any{"dev"}, "operation": "UPDATE"},
+			Request:   map[string]any{"user": "hans", "groups": []string{"dev"}, "operation": "UPDATE"},
 		}
 	}
 	for _, tc := range []struct {
@@ -37,6 +37,9 @@ func TestTrue(t *testing.T) {
 		{reason: "a key that is computed (KR-13-26)", text: "{'a': true}[object.metadata.annotations['jira']]", err: "it cannot be evaluated on this object"},
 		{reason: "nothing there", text: "object.metadata.labels['env'] != 'prod'", err: "no such key: labels"},
 		{reason: "the user of the request", text: "request.user == 'hans' && 'dev' in request.groups && request.operation == 'UPDATE'", want: true},
+		{reason: "all groups of the request", want: true,
+			text: "request.groups == ['dev'] && request.groups.exists(g, g.startsWith('d')) && size(request.groups) == 1"},
+		{reason: "a group that the user is not in", text: "'ops' in request.groups || request.groups.all(g, g == 'ops')"},
 		{reason: "the parent", text: "parent.kind == 'XDatabase'", want: true},
 		{reason: "the Kubernetes libraries", text: "quantity('1Gi').isGreaterThan(quantity('1Mi')) && isURL('https://example.org')", want: true},
 		{reason: "no bool in the end", text: "object.spec.replicas", err: "is no true or false but int"},
@@ -56,6 +59,17 @@ func TestTrue(t *testing.T) {
 				t.Errorf("%s = %v, want %v", tc.text, got, tc.want)
 			}
 		})
+	}
+}
+
+// TestNoGroups: a user without groups is in none, and an expression that reads them is no error.
+func TestNoGroups(t *testing.T) {
+	p, err := NewCache().Compile("size(request.groups) == 0 && !('dev' in request.groups)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is, err := p.True(t.Context(), &Input{Request: map[string]any{"user": "hans", "groups": []string(nil), "operation": "UPDATE"}}); !is || err != nil {
+		t.Errorf("%v, %v; want true", is, err)
 	}
 }
 
