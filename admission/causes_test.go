@@ -25,77 +25,32 @@ func (w builtWorld) Build(context.Context, *Request, *parent.State) (allowance.B
 	return w.build, nil
 }
 
-// TestUnrequested covers KR-07-09, KR-07-10 and KR-07-11: what passes as drift is its own origin, with its causes.
-func TestUnrequested(t *testing.T) {
-	noRevision := fx.Set(nil, "spec", "compositionRevisionRef")
-	approve := fx.Annotate(v1alpha1.AnnotationKeyApprovals, approveAll)
-	drift := func(mods ...fx.Mod) *Request {
-		return byCrossplane(Update, fx.With(fx.Instance(), mods...), fx.Resize("l"))
-	}
-	built := allowance.Build{Fingerprint: "new", Functions: []string{"fn-1"}, Images: []string{"crossplane@sha256:1"}}
-	composed := func(images string) allowance.Build {
-		out := built
-		out.Controller = images
-		return out
-	}
-	composition := v1alpha1.HopCause{Kind: v1alpha1.CauseComposition, Name: "db-rev-2", Author: "alice"}
-	function := v1alpha1.HopCause{Kind: v1alpha1.CauseFunction, Name: "fn-1", Manager: "kubectl (Apply)"}
-	controller := v1alpha1.HopCause{Kind: v1alpha1.CauseController, Name: fx.Crossplane.Name}
-	cases := map[string]struct {
-		reason      string
-		xr          []fx.Mod
-		opts        stubs
-		build       allowance.Build
-		req         *Request
-		hops        int
-		unrequested bool
-		passed      v1alpha1.Passed
-		causes      []v1alpha1.HopCause
-	}{
-		"Log": {reason: "no intent explains what mode log lets pass", req: drift(), hops: 1, unrequested: true, passed: v1alpha1.PassedLog,
-			causes: []v1alpha1.HopCause{composition}},
-		"Controller": {reason: "no revision, and an unknown build", xr: []fx.Mod{noRevision}, req: drift(), hops: 1, unrequested: true,
-			passed: v1alpha1.PassedLog, causes: []v1alpha1.HopCause{controller}},
-		"Approved": {reason: "an approval does not make it an intent", xr: []fx.Mod{approve}, opts: stubs{Options: enforced()}, req: drift(), hops: 1,
-			unrequested: true, passed: v1alpha1.PassedApproval, causes: []v1alpha1.HopCause{composition}},
-		"Several": {reason: "a revision and a function cannot be distinguished", build: built, req: drift(), hops: 1,
-			unrequested: true, passed: v1alpha1.PassedLog, causes: []v1alpha1.HopCause{composition, function}},
-		"SameBuild": {reason: "the revision changed the child before, and is not the cause", build: built,
-			req: drift(fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "new")), hops: 1, unrequested: true, passed: v1alpha1.PassedLog,
-			causes: []v1alpha1.HopCause{controller}},
-		"OtherBuild": {reason: "another build than that of the last change", build: built,
-			req: drift(fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "old")), hops: 1, unrequested: true, passed: v1alpha1.PassedLog,
-			causes: []v1alpha1.HopCause{composition, function}},
-		"ImageToo": {reason: "the controller runs another image as well, and none of them is the only cause", build: composed("i2"),
-			req: drift(fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "old.i1")), hops: 1, unrequested: true, passed: v1alpha1.PassedLog,
-			causes: []v1alpha1.HopCause{composition, {Kind: v1alpha1.CauseImage, Name: built.Images[0]}, function}},
-		"SameImage": {reason: "it runs the image of the last change", build: composed("i1"),
-			req: drift(fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "old.i1")), hops: 1, unrequested: true, passed: v1alpha1.PassedLog,
-			causes: []v1alpha1.HopCause{composition, function}},
-		"ImageUnknown": {reason: "which image it ran was not recorded", build: composed("i2"),
-			req: drift(fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "old")), hops: 1, unrequested: true, passed: v1alpha1.PassedLog,
-			causes: []v1alpha1.HopCause{composition, function}},
-		"SameBuildRecorded": {reason: "all of it is as it was", build: composed("i1"),
-			req: drift(fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "new.i1")), hops: 1, unrequested: true, passed: v1alpha1.PassedLog,
-			causes: []v1alpha1.HopCause{controller}},
-		"Image": {xr: []fx.Mod{noRevision}, reason: "a controller without a Composition",
-			build: allowance.Build{Fingerprint: "new", Images: built.Images}, req: drift(), hops: 1,
-			unrequested: true, passed: v1alpha1.PassedLog, causes: []v1alpha1.HopCause{{Kind: v1alpha1.CauseImage, Name: built.Images[0]}}},
-		"Many": {xr: []fx.Mod{noRevision}, reason: "the number of causes is bounded",
-			build: allowance.Build{Fingerprint: "new", Images: []string{"a", "b", "c", "d", "e"}}, req: drift(),
-			hops: 1, unrequested: true, passed: v1alpha1.PassedLog, causes: []v1alpha1.HopCause{{Kind: v1alpha1.CauseImage, Name: "a"},
-				{Kind: v1alpha1.CauseImage, Name: "b"}, {Kind: v1alpha1.CauseImage, Name: "c"}, {Kind: v1alpha1.CauseImage, Name: "d"}}},
-		"Long": {xr: []fx.Mod{noRevision}, reason: "and so is a name",
-			build: allowance.Build{Fingerprint: "new", Images: []string{strings.Repeat("ä", 200)}}, req: drift(),
-			hops: 1, unrequested: true, passed: v1alpha1.PassedLog,
-			causes: []v1alpha1.HopCause{{Kind: v1alpha1.CauseImage, Name: strings.Repeat("ä", 126)}}},
-		"Expected":  {reason: "an intent explains it", xr: []fx.Mod{fx.Unsettled}, req: drift(), hops: 2},
-		"NewOrigin": {reason: "a user's change has its user", req: by(drift(), fx.Alice, "kubectl"), hops: 1},
-		"OtherActor": {reason: "by another actor, whose changes count as drift", req: by(drift(), fx.Alice, "kubectl"), hops: 1,
-			opts:        under(func(s *v1alpha1.KausalitySpec) { s.OtherActors = v1alpha1.OtherActorsRequireApproval }),
-			unrequested: true, passed: v1alpha1.PassedLog,
-			causes: []v1alpha1.HopCause{{Kind: v1alpha1.CauseUser, Name: fx.Alice.Name}}},
-	}
+var (
+	// noRevision leaves a composite without a Composition.
+	noRevision = fx.Set(nil, "spec", "compositionRevisionRef")
+
+	revisionCause   = v1alpha1.HopCause{Kind: v1alpha1.CauseComposition, Name: "db-rev-2", Author: "alice"}
+	controllerCause = v1alpha1.HopCause{Kind: v1alpha1.CauseController, Name: fx.Crossplane.Name}
+)
+
+// unrequested is a change, and the hop that it leaves.
+type unrequested struct {
+	reason      string
+	xr          []fx.Mod
+	opts        stubs
+	build       allowance.Build
+	req         *Request
+	hops        int
+	unrequested bool
+	passed      v1alpha1.Passed
+	causes      []v1alpha1.HopCause
+	// reported is the cause in the report; empty for any.
+	reported string
+}
+
+// testUnrequested checks the hops of changes that pass, and their causes.
+func testUnrequested(t *testing.T, cases map[string]unrequested) {
+	t.Helper()
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			tc.opts.author = func(_ context.Context, c v1alpha1.HopCause) (v1alpha1.HopCause, error) {
@@ -112,12 +67,8 @@ func TestUnrequested(t *testing.T) {
 			if err != nil || !d.Allowed {
 				t.Fatalf("%s: %v: %+v: %s", tc.reason, err, outcomeOf(d), d.Message)
 			}
-			if name == "Image" && (d.Report == nil || !strings.HasSuffix(d.Report.Drift.Cause, " running "+built.Images[0])) { // KR-10-13
-				t.Errorf("the report has the cause %+v", d.Report)
-			}
-			want := "composition revision db-rev-2, and controller " + fx.Crossplane.Name + " running " + built.Images[0]
-			if name == "ImageToo" && (d.Report == nil || d.Report.Drift.Cause != want) {
-				t.Errorf("the report has the cause %+v", d.Report)
+			if tc.reported != "" && (d.Report == nil || d.Report.Drift.Cause != tc.reported) {
+				t.Errorf("%s: the report has the cause %+v", tc.reason, d.Report)
 			}
 			stored := trace.Of(apply(tc.req.Object, d).GetAnnotations())
 			own := stored.Own()
@@ -133,6 +84,73 @@ func TestUnrequested(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestUnrequested covers KR-07-09, KR-07-10 and KR-07-11: what passes as drift is its own origin, with its causes.
+func TestUnrequested(t *testing.T) {
+	approve := fx.Annotate(v1alpha1.AnnotationKeyApprovals, approveAll)
+	testUnrequested(t, map[string]unrequested{
+		"Log": {reason: "no intent explains what mode log lets pass", req: resizing(), hops: 1, unrequested: true, passed: v1alpha1.PassedLog,
+			causes: []v1alpha1.HopCause{revisionCause}},
+		"Controller": {reason: "no revision, and an unknown build", xr: []fx.Mod{noRevision}, req: resizing(), hops: 1, unrequested: true,
+			passed: v1alpha1.PassedLog, causes: []v1alpha1.HopCause{controllerCause}},
+		"Approved": {reason: "an approval does not make it an intent", xr: []fx.Mod{approve}, opts: stubs{Options: enforced()}, req: resizing(), hops: 1,
+			unrequested: true, passed: v1alpha1.PassedApproval, causes: []v1alpha1.HopCause{revisionCause}},
+		"Expected":  {reason: "an intent explains it", xr: []fx.Mod{fx.Unsettled}, req: resizing(), hops: 2},
+		"NewOrigin": {reason: "a user's change has its user", req: by(resizing(), fx.Alice, "kubectl"), hops: 1},
+		"OtherActor": {reason: "by another actor, whose changes count as drift", req: by(resizing(), fx.Alice, "kubectl"), hops: 1,
+			opts:        under(func(s *v1alpha1.KausalitySpec) { s.OtherActors = v1alpha1.OtherActorsRequireApproval }),
+			unrequested: true, passed: v1alpha1.PassedLog,
+			causes: []v1alpha1.HopCause{{Kind: v1alpha1.CauseUser, Name: fx.Alice.Name}}},
+	})
+}
+
+// TestUnrequestedByBuild covers KR-07-10: the functions and the image of a build are causes where the last change had another build.
+func TestUnrequestedByBuild(t *testing.T) {
+	built := allowance.Build{Fingerprint: "new", Functions: []string{"fn-1"}, Images: []string{"crossplane@sha256:1"}}
+	composed := func(images string) allowance.Build {
+		out := built
+		out.Controller = images
+		return out
+	}
+	function := v1alpha1.HopCause{Kind: v1alpha1.CauseFunction, Name: "fn-1", Manager: "kubectl (Apply)"}
+	running := "controller " + fx.Crossplane.Name + " running " + built.Images[0]
+	testUnrequested(t, map[string]unrequested{
+		"Several": {reason: "a revision and a function cannot be distinguished", build: built, req: resizing(), hops: 1,
+			unrequested: true, passed: v1alpha1.PassedLog, causes: []v1alpha1.HopCause{revisionCause, function}},
+		"SameBuild": {reason: "the revision changed the child before, and is not the cause", build: built,
+			req: resizing(fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "new")), hops: 1, unrequested: true, passed: v1alpha1.PassedLog,
+			causes: []v1alpha1.HopCause{controllerCause}},
+		"OtherBuild": {reason: "another build than that of the last change", build: built,
+			req: resizing(fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "old")), hops: 1, unrequested: true, passed: v1alpha1.PassedLog,
+			causes: []v1alpha1.HopCause{revisionCause, function}},
+		"ImageToo": {reason: "the controller runs another image as well, and none of them is the only cause", build: composed("i2"),
+			req: resizing(fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "old.i1")), hops: 1, unrequested: true, passed: v1alpha1.PassedLog,
+			causes:   []v1alpha1.HopCause{revisionCause, {Kind: v1alpha1.CauseImage, Name: built.Images[0]}, function},
+			reported: "composition revision db-rev-2, and " + running},
+		"SameImage": {reason: "it runs the image of the last change", build: composed("i1"),
+			req: resizing(fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "old.i1")), hops: 1, unrequested: true, passed: v1alpha1.PassedLog,
+			causes: []v1alpha1.HopCause{revisionCause, function}},
+		"ImageUnknown": {reason: "which image it ran was not recorded", build: composed("i2"),
+			req: resizing(fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "old")), hops: 1, unrequested: true, passed: v1alpha1.PassedLog,
+			causes: []v1alpha1.HopCause{revisionCause, function}},
+		"SameBuildRecorded": {reason: "all of it is as it was", build: composed("i1"),
+			req: resizing(fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "new.i1")), hops: 1, unrequested: true, passed: v1alpha1.PassedLog,
+			causes: []v1alpha1.HopCause{controllerCause}},
+		"Image": { // KR-10-13
+			xr: []fx.Mod{noRevision}, reason: "a controller without a Composition",
+			build: allowance.Build{Fingerprint: "new", Images: built.Images}, req: resizing(), hops: 1,
+			unrequested: true, passed: v1alpha1.PassedLog, causes: []v1alpha1.HopCause{{Kind: v1alpha1.CauseImage, Name: built.Images[0]}},
+			reported: running},
+		"Many": {xr: []fx.Mod{noRevision}, reason: "the number of causes is bounded",
+			build: allowance.Build{Fingerprint: "new", Images: []string{"a", "b", "c", "d", "e"}}, req: resizing(),
+			hops: 1, unrequested: true, passed: v1alpha1.PassedLog, causes: []v1alpha1.HopCause{{Kind: v1alpha1.CauseImage, Name: "a"},
+				{Kind: v1alpha1.CauseImage, Name: "b"}, {Kind: v1alpha1.CauseImage, Name: "c"}, {Kind: v1alpha1.CauseImage, Name: "d"}}},
+		"Long": {xr: []fx.Mod{noRevision}, reason: "and so is a name",
+			build: allowance.Build{Fingerprint: "new", Images: []string{strings.Repeat("ä", 200)}}, req: resizing(),
+			hops: 1, unrequested: true, passed: v1alpha1.PassedLog,
+			causes: []v1alpha1.HopCause{{Kind: v1alpha1.CauseImage, Name: strings.Repeat("ä", 126)}}},
+	})
 }
 
 // TestReverted covers KR-07-14: a change that reverts a user's edit has that as its cause; whose votes count does not depend on it.

@@ -13,6 +13,7 @@ import (
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -37,112 +38,21 @@ func newIntent(o *unstructured.Unstructured) {
 		`"generation":12,"user":"hans@example.com","timestamp":"2026-01-02T11:30:00Z"}]`)(o)
 }
 
-// TestSections covers KR-04-14, KR-05-05, KR-05-07, KR-06-09, KR-06-10, KR-06-13.
-func TestSections(t *testing.T) {
-	resizeClass := fx.Set("db.t3.large", "spec", "forProvider", "instanceClass")
-	update := func(p *play) Decision {
-		return p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", resizeClass)
-	}
-	create := func(p *play) Decision {
-		o := fx.With(rdsInstance(p.objects["my-database-xyz"]), fx.Policies("*"), func(o *unstructured.Unstructured) {
-			o.SetAnnotations(nil)
-			o.SetUID("")
-			o.SetGeneration(0)
-			o.SetName("another")
-		})
-		return p.create(fx.Crossplane, managerMR, o)
-	}
-	remove := func(p *play) Decision {
-		p.store(fx.With(p.objects["my-database-xyz-rds"], fx.Annotate(v1alpha1.AnnotationKeyDeletion, "orphan")))
-		return p.remove(fx.Crossplane, "my-database-xyz-rds")
-	}
-	collect := func(p *play) Decision {
-		p.store(fx.With(p.objects["my-database-xyz-rds"], fx.Annotate(v1alpha1.AnnotationKeyDeletion, "orphan")))
-		return p.remove(fx.Collector, "my-database-xyz-rds")
-	}
-	byAlice := func(p *play) Decision { return p.update(fx.Alice, "kubectl", "my-database-xyz-rds", resizeClass) }
-	for _, tc := range []struct {
-		reason   string
-		policies []string
-		xr       []fx.Mod
-		do       func(*play) Decision
-		want     outcome.Reason
-		names    string
-		gate     v1alpha1.GateState
-	}{
-		{reason: "initializing omitted: everything", policies: []string{xrPolicy("p", "rules: []")}, xr: []fx.Mod{initializingXR},
-			do: create, want: outcome.ReasonInitializing, gate: v1alpha1.GateOpen},
-		{reason: "initializing with External Create opens the gate",
-			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create]}, {relation: External, verbs: [Create]}]}`)},
-			xr:       []fx.Mod{initializingXR}, do: create, want: outcome.ReasonInitializing, gate: v1alpha1.GateOpen},
-		{reason: "initializing without External leaves it closed",
-			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create]}]}`)}, xr: []fx.Mod{initializingXR},
-			do: create, want: outcome.ReasonInitializing},
-		{reason: "mutations of initializing cover updates",
-			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create], mutations: [{jsonPath: "*", `+
-				`verbs: [Insert, Mutate]}]}]}`)},
-			xr: []fx.Mod{initializingXR}, do: update, want: outcome.ReasonInitializing},
-		{reason: "without mutations Create is no Update",
-			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create]}]}`)}, xr: []fx.Mod{initializingXR},
-			do: update, want: outcome.ReasonAllowanceMissing,
-			names: "initializes, and neither section initializing of AllowancePolicy p nor an allowance on it allows spec.forProvider.instanceClass"},
-		{reason: "initializing does not delete",
-			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create, Update]}]}`)},
-			xr:       []fx.Mod{initializingXR}, do: remove, want: outcome.ReasonAllowanceMissing, names: "allows delete"},
-		{reason: "what either policy allows is allowed",
-			policies: []string{xrPolicy("p", `initializing: {allow: []}`), xrPolicy("q", `initializing: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
-			xr:       []fx.Mod{initializingXR}, do: remove, want: outcome.ReasonInitializing},
-		{reason: "another target",
-			policies: []string{xrPolicy("p", `initializing: {allow: [{target: {apiGroup: other.example.org, kind: RDSInstance}, relation: `+
-				`ControllerChild, verbs: ["*"]}]}`)},
-			xr: []fx.Mod{initializingXR}, do: create, want: outcome.ReasonAllowanceMissing},
-		{reason: "by an expression it no longer initializes",
-			policies: []string{xrPolicy("p", `initializing: {when: "object.metadata.name == 'other'", allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
-			xr:       []fx.Mod{initializingXR}, do: create, want: outcome.ReasonAllowanceMissing},
-		{reason: "by an expression it still does",
-			policies: []string{xrPolicy("p", `initializing: {when: "!has(object.status.observedGeneration)", allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
-			xr:       []fx.Mod{newIntent}, do: create, want: outcome.ReasonInitializing},
-		{reason: "an expression that fails counts as initialized",
-			policies: []string{xrPolicy("p", `initializing: {when: "object.spec.nothing == 1", allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
-			xr:       []fx.Mod{initializingXR}, do: create, want: outcome.ReasonAllowanceMissing},
+// sectionCase is a write below an XR, by policies about the XR.
+type sectionCase struct {
+	reason   string
+	policies []string
+	xr       []fx.Mod
+	do       func(*play) Decision
+	want     outcome.Reason
+	names    string
+	gate     v1alpha1.GateState
+}
 
-		{reason: "deleting omitted: children may be deleted", policies: []string{xrPolicy("p", "rules: []")}, xr: []fx.Mod{beingDeleted},
-			do: remove, want: outcome.ReasonParentDeleted},
-		{reason: "deleting allows it",
-			policies: []string{xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)}, xr: []fx.Mod{beingDeleted}, do: remove,
-			want: outcome.ReasonParentDeleted},
-		{reason: "deleting nothing keeps the children", policies: []string{xrPolicy("p", `deleting: {allow: []}`)},
-			xr: []fx.Mod{beingDeleted}, do: remove, want: outcome.ReasonAllowanceMissing,
-			names: "is being deleted, and section deleting of AllowancePolicy p does not allow delete"},
-		{reason: "from garbage collection, too", policies: []string{xrPolicy("p", `deleting: {allow: []}`)}, xr: []fx.Mod{beingDeleted},
-			do: collect, want: outcome.ReasonAllowanceMissing},
-		{reason: "but a person may", policies: []string{xrPolicy("p", `deleting: {allow: []}`)}, xr: []fx.Mod{beingDeleted}, do: byAlice,
-			want: outcome.ReasonParentDeleted},
-		{reason: "deleting goes before a freeze", policies: []string{xrPolicy("p", `deleting: {allow: []}`)},
-			xr: []fx.Mod{beingDeleted, fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true")}, do: remove, want: outcome.ReasonAllowanceMissing},
-
-		{reason: "a freeze goes before allowances",
-			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
-			xr:       []fx.Mod{initializingXR, fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true")}, do: update, want: outcome.ReasonFrozen},
-		{reason: "expected needs an allowance", policies: []string{xrPolicy("p", "rules: []")}, xr: []fx.Mod{newIntent}, do: update,
-			want: outcome.ReasonAllowanceMissing, names: "no allowance on XDatabase my-database-xyz covers spec.forProvider.instanceClass (AllowancePolicy p)"},
-		{reason: "an approval lets it through all the same", policies: []string{xrPolicy("p", "rules: []")},
-			xr: []fx.Mod{newIntent, fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"apiVersion":"*","kind":"*","name":"*","mode":"always"}]`)}, do: update,
-			want: outcome.ReasonApproved},
-		{reason: "a rejection does not", policies: []string{xrPolicy("p", "rules: []")},
-			xr: []fx.Mod{newIntent, fx.Annotate(v1alpha1.AnnotationKeyRejections, `[{"apiVersion":"*","kind":"*","name":"*","reason":"no"}]`)}, do: update,
-			want: outcome.ReasonRejected},
-		{reason: "a person needs none", policies: []string{xrPolicy("p", "rules: []")}, xr: []fx.Mod{newIntent}, do: byAlice,
-			want: outcome.ReasonNewOrigin},
-		{reason: "a policy from after the intent does not bind",
-			policies: []string{`{kind: AllowancePolicy, metadata: {name: p, creationTimestamp: "2026-01-02T11:45:00Z"}, spec: {target: ` +
-				`{apiGroup: example.com, kind: XDatabase}}}`},
-			xr: []fx.Mod{newIntent}, do: update, want: outcome.ReasonExpected, gate: v1alpha1.GateOpen},
-		{reason: "a policy about another group does not",
-			policies: []string{`{kind: AllowancePolicy, metadata: {name: p}, spec: {target: {apiGroup: example.org, kind: XDatabase}}}`},
-			xr:       []fx.Mod{newIntent}, do: update, want: outcome.ReasonExpected, gate: v1alpha1.GateOpen},
-		{reason: "settled, it is drift as ever", policies: []string{xrPolicy("p", "rules: []")}, do: update, want: outcome.ReasonDrift},
-	} {
+// testSections checks what policies decide, what a message names, and the gate.
+func testSections(t *testing.T, cases []sectionCase) {
+	t.Helper()
+	for _, tc := range cases {
 		t.Run(tc.reason, func(t *testing.T) {
 			xr := fx.With(xdatabase(), tc.xr...)
 			p := newPlay(t, policySet(t, tc.policies...), claim(), xr, rdsInstance(xr))
@@ -160,6 +70,126 @@ func TestSections(t *testing.T) {
 			}
 		})
 	}
+}
+
+// resizeChild is an update of the RDSInstance by Crossplane.
+func resizeChild(p *play) Decision {
+	return p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", setClass("db.t3.large"))
+}
+
+// resizeChildByAlice is the same update by a user.
+func resizeChildByAlice(p *play) Decision {
+	return p.update(fx.Alice, "kubectl", "my-database-xyz-rds", setClass("db.t3.large"))
+}
+
+// createChild creates another RDSInstance.
+func createChild(p *play) Decision {
+	o := fx.With(rdsInstance(p.objects["my-database-xyz"]), fx.Policies("*"), func(o *unstructured.Unstructured) {
+		o.SetAnnotations(nil)
+		o.SetUID("")
+		o.SetGeneration(0)
+		o.SetName("another")
+	})
+	return p.create(fx.Crossplane, managerMR, o)
+}
+
+// removeChild deletes the RDSInstance, whose external resource is to be left behind.
+func removeChild(p *play) Decision { return removeChildBy(p, fx.Crossplane) }
+
+// collectChild is the same deletion by garbage collection.
+func collectChild(p *play) Decision { return removeChildBy(p, fx.Collector) }
+
+func removeChildBy(p *play, user subject.User) Decision {
+	p.store(fx.With(p.objects["my-database-xyz-rds"], fx.Annotate(v1alpha1.AnnotationKeyDeletion, "orphan")))
+	return p.remove(user, "my-database-xyz-rds")
+}
+
+// TestSectionInitializing covers KR-05-07 and KR-06-09.
+func TestSectionInitializing(t *testing.T) {
+	testSections(t, []sectionCase{
+		{reason: "initializing omitted: everything", policies: []string{xrPolicy("p", "rules: []")}, xr: []fx.Mod{initializingXR},
+			do: createChild, want: outcome.ReasonInitializing, gate: v1alpha1.GateOpen},
+		{reason: "initializing with External Create opens the gate",
+			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create]}, {relation: External, verbs: [Create]}]}`)},
+			xr:       []fx.Mod{initializingXR}, do: createChild, want: outcome.ReasonInitializing, gate: v1alpha1.GateOpen},
+		{reason: "initializing without External leaves it closed",
+			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create]}]}`)}, xr: []fx.Mod{initializingXR},
+			do: createChild, want: outcome.ReasonInitializing},
+		{reason: "mutations of initializing cover updates",
+			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create], mutations: [{jsonPath: "*", `+
+				`verbs: [Insert, Mutate]}]}]}`)},
+			xr: []fx.Mod{initializingXR}, do: resizeChild, want: outcome.ReasonInitializing},
+		{reason: "without mutations Create is no Update",
+			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create]}]}`)}, xr: []fx.Mod{initializingXR},
+			do: resizeChild, want: outcome.ReasonAllowanceMissing,
+			names: "initializes, and neither section initializing of AllowancePolicy p nor an allowance on it allows spec.forProvider.instanceClass"},
+		{reason: "initializing does not delete",
+			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create, Update]}]}`)},
+			xr:       []fx.Mod{initializingXR}, do: removeChild, want: outcome.ReasonAllowanceMissing, names: "allows delete"},
+		{reason: "what either policy allows is allowed",
+			policies: []string{xrPolicy("p", `initializing: {allow: []}`), xrPolicy("q", `initializing: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
+			xr:       []fx.Mod{initializingXR}, do: removeChild, want: outcome.ReasonInitializing},
+		{reason: "another target",
+			policies: []string{xrPolicy("p", `initializing: {allow: [{target: {apiGroup: other.example.org, kind: RDSInstance}, relation: `+
+				`ControllerChild, verbs: ["*"]}]}`)},
+			xr: []fx.Mod{initializingXR}, do: createChild, want: outcome.ReasonAllowanceMissing},
+		{reason: "by an expression it no longer initializes",
+			policies: []string{xrPolicy("p", `initializing: {when: "object.metadata.name == 'other'", allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
+			xr:       []fx.Mod{initializingXR}, do: createChild, want: outcome.ReasonAllowanceMissing},
+		{reason: "by an expression it still does",
+			policies: []string{xrPolicy("p", `initializing: {when: "!has(object.status.observedGeneration)", allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
+			xr:       []fx.Mod{newIntent}, do: createChild, want: outcome.ReasonInitializing},
+		{reason: "an expression that fails counts as initialized",
+			policies: []string{xrPolicy("p", `initializing: {when: "object.spec.nothing == 1", allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
+			xr:       []fx.Mod{initializingXR}, do: createChild, want: outcome.ReasonAllowanceMissing},
+	})
+}
+
+// TestSectionDeleting covers KR-05-05 and KR-06-10.
+func TestSectionDeleting(t *testing.T) {
+	testSections(t, []sectionCase{
+		{reason: "deleting omitted: children may be deleted", policies: []string{xrPolicy("p", "rules: []")}, xr: []fx.Mod{beingDeleted},
+			do: removeChild, want: outcome.ReasonParentDeleted},
+		{reason: "deleting allows it",
+			policies: []string{xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)}, xr: []fx.Mod{beingDeleted}, do: removeChild,
+			want: outcome.ReasonParentDeleted},
+		{reason: "deleting nothing keeps the children", policies: []string{xrPolicy("p", `deleting: {allow: []}`)},
+			xr: []fx.Mod{beingDeleted}, do: removeChild, want: outcome.ReasonAllowanceMissing,
+			names: "is being deleted, and section deleting of AllowancePolicy p does not allow delete"},
+		{reason: "from garbage collection, too", policies: []string{xrPolicy("p", `deleting: {allow: []}`)}, xr: []fx.Mod{beingDeleted},
+			do: collectChild, want: outcome.ReasonAllowanceMissing},
+		{reason: "but a person may", policies: []string{xrPolicy("p", `deleting: {allow: []}`)}, xr: []fx.Mod{beingDeleted}, do: resizeChildByAlice,
+			want: outcome.ReasonParentDeleted},
+		{reason: "deleting goes before a freeze", policies: []string{xrPolicy("p", `deleting: {allow: []}`)},
+			xr: []fx.Mod{beingDeleted, fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true")}, do: removeChild, want: outcome.ReasonAllowanceMissing},
+	})
+}
+
+// TestNarrowing covers KR-04-14 and KR-06-13.
+func TestNarrowing(t *testing.T) {
+	testSections(t, []sectionCase{
+		{reason: "a freeze goes before allowances",
+			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
+			xr:       []fx.Mod{initializingXR, fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true")}, do: resizeChild, want: outcome.ReasonFrozen},
+		{reason: "expected needs an allowance", policies: []string{xrPolicy("p", "rules: []")}, xr: []fx.Mod{newIntent}, do: resizeChild,
+			want: outcome.ReasonAllowanceMissing, names: "no allowance on XDatabase my-database-xyz covers spec.forProvider.instanceClass (AllowancePolicy p)"},
+		{reason: "an approval lets it through all the same", policies: []string{xrPolicy("p", "rules: []")},
+			xr: []fx.Mod{newIntent, fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"apiVersion":"*","kind":"*","name":"*","mode":"always"}]`)}, do: resizeChild,
+			want: outcome.ReasonApproved},
+		{reason: "a rejection does not", policies: []string{xrPolicy("p", "rules: []")},
+			xr: []fx.Mod{newIntent, fx.Annotate(v1alpha1.AnnotationKeyRejections, `[{"apiVersion":"*","kind":"*","name":"*","reason":"no"}]`)}, do: resizeChild,
+			want: outcome.ReasonRejected},
+		{reason: "a person needs none", policies: []string{xrPolicy("p", "rules: []")}, xr: []fx.Mod{newIntent}, do: resizeChildByAlice,
+			want: outcome.ReasonNewOrigin},
+		{reason: "a policy from after the intent does not bind",
+			policies: []string{`{kind: AllowancePolicy, metadata: {name: p, creationTimestamp: "2026-01-02T11:45:00Z"}, spec: {target: ` +
+				`{apiGroup: example.com, kind: XDatabase}}}`},
+			xr: []fx.Mod{newIntent}, do: resizeChild, want: outcome.ReasonExpected, gate: v1alpha1.GateOpen},
+		{reason: "a policy about another group does not",
+			policies: []string{`{kind: AllowancePolicy, metadata: {name: p}, spec: {target: {apiGroup: example.org, kind: XDatabase}}}`},
+			xr:       []fx.Mod{newIntent}, do: resizeChild, want: outcome.ReasonExpected, gate: v1alpha1.GateOpen},
+		{reason: "settled, it is drift as ever", policies: []string{xrPolicy("p", "rules: []")}, do: resizeChild, want: outcome.ReasonDrift},
+	})
 }
 
 func TestLogModeLetsMissingAllowancesPass(t *testing.T) {

@@ -30,29 +30,34 @@ func (w recording) Known(id string) Known {
 	return Known{Stored: true, Digests: []change.Digest{w.digest}}
 }
 
+// putBackCase is a change of a child by kro, and what is decided about it.
+type putBackCase struct {
+	reason          string
+	instance, child []fx.Mod
+	// change sets the tier where nil.
+	change []fx.Mod
+	// user is kro where empty, op Update.
+	user       subject.User
+	op         Operation
+	held       []fx.Mod // the change that was held before
+	options    func(*Options)
+	unrecorded bool
+	settings   settings.Settings
+	want       outcome.Reason
+	unchanged  bool
+	// passes are the paths that change.
+	passes []string
+}
+
+var tier = fx.Set("gold", "data", "tier")
+
 // TestPutAllBack: an update by kro that is refused as drift passes with all that is stored, where the adapter can write that and the policy
 // does not refuse (KR-18-06). What is reported nowhere stays refused.
 func TestPutAllBack(t *testing.T) {
-	tier := fx.Set("gold", "data", "tier")
 	message := fx.Set("bye", "data", "message")
 	unsettled := fx.Unannotate(v1alpha1.AnnotationKeySettledGeneration)
 	const id = "kro.run/instance-id"
-	for name, tc := range map[string]struct {
-		reason          string
-		instance, child []fx.Mod
-		change          []fx.Mod
-		user            subject.User
-		op              Operation
-		held            []fx.Mod // the change that was held before
-		options         func(*Options)
-		unrecorded      bool
-		settings        settings.Settings
-		want            outcome.Reason
-		unchanged       bool
-		dropped         bool
-		// passes are the paths that change.
-		passes []string
-	}{
+	for name, tc := range map[string]putBackCase{
 		"Drift": {reason: "an edit of the graph", want: outcome.ReasonNoChange, unchanged: true},
 		"Admit": {reason: "which is about changes with two causes", settings: settings.Settings{MixedCauses: v1alpha1.MixedCausesAdmit},
 			want: outcome.ReasonNoChange, unchanged: true},
@@ -82,76 +87,93 @@ func TestPutAllBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			i, c := instanceAndChild()
-			i, c = fx.With(i, tc.instance...), fx.With(c, tc.child...)
-			if tc.change == nil {
-				tc.change = []fx.Mod{tier}
-			}
-			if tc.op == "" {
-				tc.op = Update
-			}
-			if tc.op == Delete {
-				tc.change = nil
-			}
-			user := kro
-			if tc.user.Name != "" {
-				user = tc.user
-			}
-			options := stubs{Options: remembering()}
-			if tc.options != nil {
-				tc.options(&options.Options)
-			}
-			options.settings = func(parent.Ref, map[string]string) settings.Settings { return tc.settings }
-			request := func(mods ...fx.Mod) *Request {
-				r := byCrossplane(tc.op, c, mods...)
-				if tc.op == Delete {
-					return by(r, user, "")
-				}
-				return by(r, user, subject.ManagerApplySet)
-			}
-			decide := func(instance *unstructured.Unstructured, req *Request) Decision {
-				w := newWorld()
-				w.add(instance)
-				d, err := options.of(w).Evaluate(t.Context(), req)
-				require.NoError(t, err)
-				if d.Allowed || tc.unrecorded {
-					return d
-				}
-				d, err = options.of(recording{w, d.Digest}).Evaluate(t.Context(), req)
-				require.NoError(t, err)
-				return d
-			}
-			held := func(instance *unstructured.Unstructured) *Held {
-				d := decide(instance, by(request(tc.held...), kro, subject.ManagerApplySet))
-				if d.Held != nil {
-					return d.Held.Drift
-				}
-				return d.Drift
-			}
-			req := request(tc.change...)
-			if tc.held != nil {
-				settled, _ := instanceAndChild()
-				req.Held = held(settled)
-				require.NotNil(t, req.Held)
-			}
-			d := decide(i, req)
-			require.Equal(t, tc.want, d.Reason, "%s: %s", tc.reason, d.Message)
-			assert.Equal(t, tc.unchanged, d.Unchanged, tc.reason)
-			if tc.unchanged {
-				require.NotNil(t, d.Held)
-				assert.Equal(t, outcome.ReasonDrift, d.Held.Reason)
-				assert.Equal(t, req.OldObject, d.Rest, "all that is stored")
-				assert.Empty(t, d.Annotations, "of ours, too")
-				assert.True(t, d.Held.Report.Separated)
-				assert.NotEmpty(t, d.Held.Report.Held.Drift)
-				assert.Contains(t, strings.Join(d.Warnings, "\n"), "the stored values are kept: Drift: changing data.tier of ConfigMap team/db")
-			}
-			if d.Allowed && tc.op == Update {
-				after := req.Object
-				if d.Held != nil {
-					after = d.Rest
-				}
-				assert.ElementsMatch(t, tc.passes, change.Paths(change.Diff(c.Object, after.Object, false)))
-			}
+			tc.complete()
+			tc.check(t, fx.With(i, tc.instance...), fx.With(c, tc.child...))
 		})
+	}
+}
+
+// complete sets what the case leaves out.
+func (tc *putBackCase) complete() {
+	if tc.change == nil {
+		tc.change = []fx.Mod{tier}
+	}
+	if tc.op == "" {
+		tc.op = Update
+	}
+	if tc.op == Delete {
+		tc.change = nil
+	}
+	if tc.user.Name == "" {
+		tc.user = kro
+	}
+}
+
+// request of the case's operation on the child, with other mods than those of its change.
+func (tc *putBackCase) request(child *unstructured.Unstructured, mods ...fx.Mod) *Request {
+	r := byCrossplane(tc.op, child, mods...)
+	if tc.op == Delete {
+		return by(r, tc.user, "")
+	}
+	return by(r, tc.user, subject.ManagerApplySet)
+}
+
+// decide about a request, again once an open Drift has the difference.
+func (tc *putBackCase) decide(t *testing.T, instance *unstructured.Unstructured, req *Request) Decision {
+	t.Helper()
+	options := stubs{Options: remembering()}
+	if tc.options != nil {
+		tc.options(&options.Options)
+	}
+	options.settings = func(parent.Ref, map[string]string) settings.Settings { return tc.settings }
+	w := newWorld()
+	w.add(instance)
+	d, err := options.of(w).Evaluate(t.Context(), req)
+	require.NoError(t, err)
+	if d.Allowed || tc.unrecorded {
+		return d
+	}
+	d, err = options.of(recording{w, d.Digest}).Evaluate(t.Context(), req)
+	require.NoError(t, err)
+	return d
+}
+
+// heldBefore is what was held of an earlier change while the instance was settled.
+func (tc *putBackCase) heldBefore(t *testing.T, child *unstructured.Unstructured) *Held {
+	t.Helper()
+	settled, _ := instanceAndChild()
+	d := tc.decide(t, settled, by(tc.request(child, tc.held...), kro, subject.ManagerApplySet))
+	if d.Held != nil {
+		return d.Held.Drift
+	}
+	return d.Drift
+}
+
+// check what is decided about the case, and what it leaves of the child.
+func (tc *putBackCase) check(t *testing.T, instance, child *unstructured.Unstructured) {
+	t.Helper()
+	req := tc.request(child, tc.change...)
+	if tc.held != nil {
+		req.Held = tc.heldBefore(t, child)
+		require.NotNil(t, req.Held)
+	}
+	d := tc.decide(t, instance, req)
+	require.Equal(t, tc.want, d.Reason, "%s: %s", tc.reason, d.Message)
+	assert.Equal(t, tc.unchanged, d.Unchanged, tc.reason)
+	if tc.unchanged {
+		require.NotNil(t, d.Held)
+		assert.Equal(t, outcome.ReasonDrift, d.Held.Reason)
+		assert.Equal(t, req.OldObject, d.Rest, "all that is stored")
+		assert.Empty(t, d.Annotations, "of ours, too")
+		assert.True(t, d.Held.Report.Separated)
+		assert.NotEmpty(t, d.Held.Report.Held.Drift)
+		assert.Contains(t, strings.Join(d.Warnings, "\n"), "the stored values are kept: Drift: changing data.tier of ConfigMap team/db")
+	}
+	if d.Allowed && tc.op == Update {
+		after := req.Object
+		if d.Held != nil {
+			after = d.Rest
+		}
+		assert.ElementsMatch(t, tc.passes, change.Paths(change.Diff(child.Object, after.Object, false)))
 	}
 }

@@ -27,82 +27,16 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
 
 type annotations = map[string]string
 
-// TestParse covers KR-02-01, KR-02-08.
-func TestParse(t *testing.T) {
-	at := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	deployment := v1alpha1.Approval{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", Generation: 3,
-		Mode: v1alpha1.ApprovalGeneration, Relation: v1alpha1.RelationControllerChild}
-	once := v1alpha1.Approval{Kind: "X", Name: "a", Mode: v1alpha1.ApprovalOnce, Relation: v1alpha1.RelationControllerChild}
+// parseCase is annotations, and what they hold.
+type parseCase struct {
+	reason string
+	in     annotations
+	want   Set
+}
 
-	cases := map[string]struct {
-		reason string
-		in     annotations
-		want   Set
-	}{
-		"Nothing": {reason: "no annotations, no decisions", want: Set{}},
-		"JSON": {reason: "as tools write it",
-			in:   annotations{keyApprovals: `[{"apiVersion":"apps/v1","kind":"Deployment","name":"web","generation":3,"mode":"generation"}]`},
-			want: Set{Approvals: []Entry{{Approval: deployment, Key: keyApprovals}}}},
-		"YAML": {reason: "as users write it",
-			in:   annotations{keyApprovals: "- apiVersion: apps/v1\n  kind: Deployment\n  name: web\n  generation: 3\n  mode: generation\n"},
-			want: Set{Approvals: []Entry{{Approval: deployment, Key: keyApprovals}}}},
-		"Defaults": {reason: "mode once, relation child", in: annotations{keyApprovals: `[{"kind":"X","name":"a"}]`},
-			want: Set{Approvals: []Entry{{Approval: once, Key: keyApprovals}}}},
-		"UnknownFields": {reason: "kept and not minded", in: annotations{keyApprovals: `[{"kind":"X","name":"a","ticket":"OPS-1"}]`},
-			want: Set{Approvals: []Entry{{Approval: once, Key: keyApprovals}}}},
-		"ApproveID": {reason: "one difference in one annotation", in: annotations{keyApprove + "0123456789abcdef": "always"},
-			want: Set{Approvals: []Entry{{Approval: v1alpha1.Approval{Mode: v1alpha1.ApprovalAlways, Digest: "0123456789abcdef"},
-				Key: keyApprove + "0123456789abcdef", Value: "always"}}}},
-		"EmptyList": {reason: "no entries", in: annotations{keyApprovals: `[]`, keyRejections: `[]`}, want: Set{}},
-		"BadApproval": {reason: "counts as absent, with a warning", in: annotations{keyApprovals: `{`},
-			want: Set{Warnings: []string{keyApprovals}}},
-		"BadMode": {reason: "counts as absent, with a warning",
-			in: annotations{keyApprovals: `[{"kind":"X","name":"a","mode":"twice"}]`}, want: Set{Warnings: []string{keyApprovals}}},
-		"BadApproveID": {reason: "counts as absent, with a warning", in: annotations{keyApprove + "x": "yes"},
-			want: Set{Warnings: []string{keyApprove + "x"}}},
-		"OneBadOfMany": {reason: "another annotation is not touched by it",
-			in: annotations{keyApprove + "x": "yes", keyApprove + "y": "once"},
-			want: Set{Approvals: []Entry{{Approval: v1alpha1.Approval{Mode: v1alpha1.ApprovalOnce, Digest: "y"}, Key: keyApprove + "y", Value: "once"}},
-				Warnings: []string{keyApprove + "x"}}},
-		"Rejection": {reason: "with a reason", in: annotations{keyRejections: `[{"kind":"X","name":"a","reason":"no"}]`},
-			want: Set{Rejections: []v1alpha1.Rejection{{Kind: "X", Name: "a", Reason: "no"}}}},
-		"RejectionYAML": {reason: "as users write it",
-			in:   annotations{keyRejections: "- kind: X\n  name: '*'\n  generation: 4\n  reason: no\n"},
-			want: Set{Rejections: []v1alpha1.Rejection{{Kind: "X", Name: "*", Generation: 4}}}},
-		"BadRejection": {reason: "counts as present: everything is rejected", in: annotations{keyRejections: `[{"kind":`},
-			want: Set{Rejections: []v1alpha1.Rejection{{APIVersion: "*", Kind: "*", Name: "*"}}, Warnings: []string{keyRejections}}},
-		"Freeze": {reason: "who, why, when",
-			in:   annotations{keyFreeze: `{"user":"alice","message":"audit","at":"2026-01-01T00:00:00Z"}`},
-			want: Set{Freeze: &v1alpha1.Freeze{User: "alice", Message: "audit", At: &at}}},
-		"FreezeYAML": {reason: "as users write it", in: annotations{keyFreeze: "user: alice\nmessage: audit"},
-			want: Set{Freeze: &v1alpha1.Freeze{User: "alice", Message: "audit"}}},
-		"FreezeLegacy": {reason: "the legacy form", in: annotations{keyFreeze: "true"}, want: Set{Freeze: &v1alpha1.Freeze{}}},
-		"FreezeFalse":  {reason: "not frozen", in: annotations{keyFreeze: "false"}, want: Set{}},
-		"BadFreeze": {reason: "counts as frozen", in: annotations{keyFreeze: "until monday"},
-			want: Set{Freeze: &v1alpha1.Freeze{}, Warnings: []string{keyFreeze}}},
-		"EmptyFreeze": {reason: "counts as frozen: a user meant something by it", in: annotations{keyFreeze: ""},
-			want: Set{Freeze: &v1alpha1.Freeze{}, Warnings: []string{keyFreeze}}},
-		"BadFreezeTime": {reason: "counts as frozen", in: annotations{keyFreeze: `{"at":"noon"}`},
-			want: Set{Freeze: &v1alpha1.Freeze{}, Warnings: []string{keyFreeze}}},
-		"Snooze": {reason: "until when, who, why",
-			in:   annotations{keySnooze: `{"expiry":"2026-01-01T00:00:00Z","user":"bob","message":"m"}`},
-			want: Set{Snooze: &v1alpha1.Snooze{Expiry: at, User: "bob", Message: "m"}}},
-		"SnoozeTime": {reason: "the legacy value", in: annotations{keySnooze: "2026-01-01T00:00:00Z"},
-			want: Set{Snooze: &v1alpha1.Snooze{Expiry: at}}},
-		"SnoozeLegacy": {reason: "the legacy name", in: annotations{v1alpha1.AnnotationKeyLegacySnooze: "2026-01-01T00:00:00Z"},
-			want: Set{Snooze: &v1alpha1.Snooze{Expiry: at}}},
-		"SnoozeBoth": {reason: "the later of two",
-			in:   annotations{keySnooze: "2025-01-01T00:00:00Z", v1alpha1.AnnotationKeyLegacySnooze: "2026-01-01T00:00:00Z"},
-			want: Set{Snooze: &v1alpha1.Snooze{Expiry: at}}},
-		"BadSnooze": {reason: "counts as absent: rather a notification too many", in: annotations{keySnooze: "tomorrow"},
-			want: Set{Warnings: []string{keySnooze}}},
-		"Claims": {reason: "what became of approvals",
-			in:   annotations{keyClaims: `[{"content":"c","state":"used","at":"2026-01-01T00:00:00Z"}]`},
-			want: Set{Claims: Claims{{Content: "c", State: v1alpha1.ClaimUsed, At: at}}}},
-		"BadClaims": {reason: "only we write them", in: annotations{keyClaims: `{`}, want: Set{}},
-		"Foreign": {reason: "other annotations are not read",
-			in: annotations{"example.org/freeze": "true", "kausality.io/trace": "["}, want: Set{}},
-	}
+// testParse checks what annotations hold, and that they stay as they are. A warning is wanted by the annotation that it names.
+func testParse(t *testing.T, cases map[string]parseCase) {
+	t.Helper()
 	opts := []cmp.Option{
 		cmpopts.IgnoreFields(Entry{}, "Content"), cmpopts.EquateEmpty(),
 		// The text of parse errors is the decoder's; that it names the key is ours.
@@ -136,6 +70,86 @@ func TestParse(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestParse covers KR-02-01.
+func TestParse(t *testing.T) {
+	deployment := v1alpha1.Approval{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", Generation: 3,
+		Mode: v1alpha1.ApprovalGeneration, Relation: v1alpha1.RelationControllerChild}
+	once := v1alpha1.Approval{Kind: "X", Name: "a", Mode: v1alpha1.ApprovalOnce, Relation: v1alpha1.RelationControllerChild}
+	at := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	testParse(t, map[string]parseCase{
+		"Nothing": {reason: "no annotations, no decisions", want: Set{}},
+		"JSON": {reason: "as tools write it",
+			in:   annotations{keyApprovals: `[{"apiVersion":"apps/v1","kind":"Deployment","name":"web","generation":3,"mode":"generation"}]`},
+			want: Set{Approvals: []Entry{{Approval: deployment, Key: keyApprovals}}}},
+		"YAML": {reason: "as users write it",
+			in:   annotations{keyApprovals: "- apiVersion: apps/v1\n  kind: Deployment\n  name: web\n  generation: 3\n  mode: generation\n"},
+			want: Set{Approvals: []Entry{{Approval: deployment, Key: keyApprovals}}}},
+		"Defaults": {reason: "mode once, relation child", in: annotations{keyApprovals: `[{"kind":"X","name":"a"}]`},
+			want: Set{Approvals: []Entry{{Approval: once, Key: keyApprovals}}}},
+		"UnknownFields": {reason: "kept and not minded", in: annotations{keyApprovals: `[{"kind":"X","name":"a","ticket":"OPS-1"}]`},
+			want: Set{Approvals: []Entry{{Approval: once, Key: keyApprovals}}}},
+		"ApproveID": {reason: "one difference in one annotation", in: annotations{keyApprove + "0123456789abcdef": "always"},
+			want: Set{Approvals: []Entry{{Approval: v1alpha1.Approval{Mode: v1alpha1.ApprovalAlways, Digest: "0123456789abcdef"},
+				Key: keyApprove + "0123456789abcdef", Value: "always"}}}},
+		"EmptyList": {reason: "no entries", in: annotations{keyApprovals: `[]`, keyRejections: `[]`}, want: Set{}},
+		"BadApproval": {reason: "counts as absent, with a warning", in: annotations{keyApprovals: `{`},
+			want: Set{Warnings: []string{keyApprovals}}},
+		"BadMode": {reason: "counts as absent, with a warning",
+			in: annotations{keyApprovals: `[{"kind":"X","name":"a","mode":"twice"}]`}, want: Set{Warnings: []string{keyApprovals}}},
+		"BadApproveID": {reason: "counts as absent, with a warning", in: annotations{keyApprove + "x": "yes"},
+			want: Set{Warnings: []string{keyApprove + "x"}}},
+		"OneBadOfMany": {reason: "another annotation is not touched by it",
+			in: annotations{keyApprove + "x": "yes", keyApprove + "y": "once"},
+			want: Set{Approvals: []Entry{{Approval: v1alpha1.Approval{Mode: v1alpha1.ApprovalOnce, Digest: "y"}, Key: keyApprove + "y", Value: "once"}},
+				Warnings: []string{keyApprove + "x"}}},
+		"Rejection": {reason: "with a reason", in: annotations{keyRejections: `[{"kind":"X","name":"a","reason":"no"}]`},
+			want: Set{Rejections: []v1alpha1.Rejection{{Kind: "X", Name: "a", Reason: "no"}}}},
+		"RejectionYAML": {reason: "as users write it",
+			in:   annotations{keyRejections: "- kind: X\n  name: '*'\n  generation: 4\n  reason: no\n"},
+			want: Set{Rejections: []v1alpha1.Rejection{{Kind: "X", Name: "*", Generation: 4}}}},
+		"BadRejection": {reason: "counts as present: everything is rejected", in: annotations{keyRejections: `[{"kind":`},
+			want: Set{Rejections: []v1alpha1.Rejection{{APIVersion: "*", Kind: "*", Name: "*"}}, Warnings: []string{keyRejections}}},
+		"Claims": {reason: "what became of approvals",
+			in:   annotations{keyClaims: `[{"content":"c","state":"used","at":"2026-01-01T00:00:00Z"}]`},
+			want: Set{Claims: Claims{{Content: "c", State: v1alpha1.ClaimUsed, At: at}}}},
+		"BadClaims": {reason: "only we write them", in: annotations{keyClaims: `{`}, want: Set{}},
+		"Foreign": {reason: "other annotations are not read",
+			in: annotations{"example.org/freeze": "true", "kausality.io/trace": "["}, want: Set{}},
+	})
+}
+
+// TestParseFreezeAndSnooze covers KR-02-08.
+func TestParseFreezeAndSnooze(t *testing.T) {
+	at := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	testParse(t, map[string]parseCase{
+		"Freeze": {reason: "who, why, when",
+			in:   annotations{keyFreeze: `{"user":"alice","message":"audit","at":"2026-01-01T00:00:00Z"}`},
+			want: Set{Freeze: &v1alpha1.Freeze{User: "alice", Message: "audit", At: &at}}},
+		"FreezeYAML": {reason: "as users write it", in: annotations{keyFreeze: "user: alice\nmessage: audit"},
+			want: Set{Freeze: &v1alpha1.Freeze{User: "alice", Message: "audit"}}},
+		"FreezeLegacy": {reason: "the legacy form", in: annotations{keyFreeze: "true"}, want: Set{Freeze: &v1alpha1.Freeze{}}},
+		"FreezeFalse":  {reason: "not frozen", in: annotations{keyFreeze: "false"}, want: Set{}},
+		"BadFreeze": {reason: "counts as frozen", in: annotations{keyFreeze: "until monday"},
+			want: Set{Freeze: &v1alpha1.Freeze{}, Warnings: []string{keyFreeze}}},
+		"EmptyFreeze": {reason: "counts as frozen: a user meant something by it", in: annotations{keyFreeze: ""},
+			want: Set{Freeze: &v1alpha1.Freeze{}, Warnings: []string{keyFreeze}}},
+		"BadFreezeTime": {reason: "counts as frozen", in: annotations{keyFreeze: `{"at":"noon"}`},
+			want: Set{Freeze: &v1alpha1.Freeze{}, Warnings: []string{keyFreeze}}},
+		"Snooze": {reason: "until when, who, why",
+			in:   annotations{keySnooze: `{"expiry":"2026-01-01T00:00:00Z","user":"bob","message":"m"}`},
+			want: Set{Snooze: &v1alpha1.Snooze{Expiry: at, User: "bob", Message: "m"}}},
+		"SnoozeTime": {reason: "the legacy value", in: annotations{keySnooze: "2026-01-01T00:00:00Z"},
+			want: Set{Snooze: &v1alpha1.Snooze{Expiry: at}}},
+		"SnoozeLegacy": {reason: "the legacy name", in: annotations{v1alpha1.AnnotationKeyLegacySnooze: "2026-01-01T00:00:00Z"},
+			want: Set{Snooze: &v1alpha1.Snooze{Expiry: at}}},
+		"SnoozeBoth": {reason: "the later of two",
+			in:   annotations{keySnooze: "2025-01-01T00:00:00Z", v1alpha1.AnnotationKeyLegacySnooze: "2026-01-01T00:00:00Z"},
+			want: Set{Snooze: &v1alpha1.Snooze{Expiry: at}}},
+		"BadSnooze": {reason: "counts as absent: rather a notification too many", in: annotations{keySnooze: "tomorrow"},
+			want: Set{Warnings: []string{keySnooze}}},
+	})
 }
 
 // TestValidate covers KR-02-02.

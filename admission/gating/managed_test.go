@@ -57,137 +57,28 @@ func decideGate(t *testing.T, g Managed) Decision {
 	return d
 }
 
-// The states of the gate (docs/gate.md), without approvals
-// (KR-08-03, KR-08-08, KR-08-09, KR-08-18, KR-08-19).
-func TestDecide(t *testing.T) {
-	open := func(g string, mods ...fx.Mod) *unstructured.Unstructured {
-		return fx.With(fx.Instance(), append([]fx.Mod{fx.Policies(fx.Observe, fx.Update), fx.GateValue(g)}, mods...)...)
-	}
-	creating := `{"state":"open","verbs":["Create","Update","LateInitialize"],"generation":3,"at":"2026-01-02T11:30:00Z"}`
-	deletes := `{"state":"open","verbs":["Delete"],"generation":3,"at":"2026-01-02T11:30:00Z"}`
-	both := `{"state":"open","verbs":["Create","Update","LateInitialize","Delete"],"generation":3,"at":"2026-01-02T11:30:00Z"}`
-	unproven := strings.Replace(fx.OpenUpdate, `"claim"`, `"unproven":true,"claim"`, 1)
-	log := func(g *Managed) { g.Mode, g.Live = v1alpha1.ModeLog, true }
-	logCached := func(g *Managed) { g.Mode = v1alpha1.ModeLog }
-	claimed := func(g *Managed) {
-		log(g)
-		g.Holders[1].State.Annotations[v1alpha1.AnnotationKeyClaims] = `[{"content":"x","state":"pending","id":"c1"}]`
-	}
-	leftover := fx.With(fx.Unmasked(), fx.GateValue(`{"state":"closed","at":null,"claim":"c1"}`))
-	late := func(g *Managed) { g.Now = fx.Noon.Add(31 * time.Minute) }
-	echo := func(requested, handled string) func(*Managed) {
-		return func(g *Managed) { g.Kind.ReconcileRequests, g.RequestedAt, g.HandledAt = true, requested, handled }
-	}
-	blind := func(g *Managed) { g.Comparable, g.Difference = false, nil }
-	lost := fx.Condition("Synced", "True", "R", 0)
+// opened is an MR whose gate is open, as g has it.
+func opened(g string, mods ...fx.Mod) *unstructured.Unstructured {
+	return fx.With(fx.Instance(), append([]fx.Mod{fx.Policies(fx.Observe, fx.Update), fx.GateValue(g)}, mods...)...)
+}
 
-	cases := map[string]struct {
-		reason string
-		mr     *unstructured.Unstructured
-		change func(*Managed)
-		want   Action
-		// is the gate's reason, or a part of why nothing is done.
-		is       string
-		policies string
-	}{
-		"Install": {reason: "an idle MR is masked", mr: fx.With(fx.Unmasked(), fx.Synced, fx.Ready), want: ActionInstall,
-			is: v1alpha1.GateReasonInstalled, policies: "Observe"},
-		"InstallNotSynced": {reason: "not while its provider fails",
-			mr: fx.With(fx.Unmasked(), fx.Condition("Synced", "False", "R", 3), fx.Ready), want: ActionNone, is: "not idle"},
-		"InstallNotReady": {reason: "nor before it is ready", mr: fx.With(fx.Unmasked(), fx.Synced), want: ActionNone, is: "not idle"},
-		"InstallBehind": {reason: "nor with a change that its provider has not seen: the mask would cut it off",
-			mr: fx.With(fx.Unmasked(), fx.Condition("Synced", "True", "R", 2), fx.Ready), want: ActionNone, is: "not idle"},
-		"InstallAsync": {reason: "nor during an operation",
-			mr: fx.With(fx.Unmasked(), fx.Synced, fx.Ready, fx.Condition("AsyncOperation", "False", "Ongoing", 0)), want: ActionNone, is: "not idle"},
-		"InstallPaused": {reason: "nor paused", mr: fx.With(fx.Unmasked(), fx.Synced, fx.Ready, fx.Annotate("crossplane.io/paused", "true")),
-			want: ActionNone, is: "not idle"},
-		"InstallDeleting": {reason: "nor being deleted", mr: fx.With(fx.Unmasked(), fx.Synced, fx.Ready, fx.Deleting), want: ActionNone,
-			is: "being deleted"},
-		"Observes": {reason: "Observe alone is left alone", mr: fx.With(fx.Unmasked(), fx.Policies(fx.Observe), fx.Synced, fx.Ready),
-			want: ActionNone, is: "not masked"},
-		"PausedByAuthor": {reason: "so is []", mr: fx.With(fx.Unmasked(), fx.Policies(), fx.Synced, fx.Ready), want: ActionNone,
-			is: "not masked"},
-		"NoObserve": {reason: "and what lacks Observe", mr: fx.With(fx.Unmasked(), fx.Policies(fx.Create), fx.Synced, fx.Ready),
-			want: ActionNone, is: "not masked"},
-		"Restore": {reason: "log mode gives the author's value back", mr: fx.Instance(), change: log, want: ActionRestore,
-			policies: "*"},
-		"RestoreOpen": {reason: "an opening by approval is closed first, so that the approval is finished",
-			mr: open(fx.OpenUpdate), change: log, want: ActionClose, is: v1alpha1.GateReasonRestored, policies: "Observe"},
-		"RestoreLeftover": {reason: "what is left of a gate that the webhook lifted goes", mr: leftover, change: log,
-			want: ActionRestore, policies: "*"},
-		"RestoreCached": {reason: "not by a cache, which may not have the claim yet", mr: leftover,
-			change: logCached, want: ActionNone, is: "read live"},
-		"RestoreUnfinished": {reason: "nor before the approval is finished: another gate would be opened by it", mr: leftover,
-			change: claimed, want: ActionNone, is: "finished first"},
-		"RestoreClosed": {reason: "also where the mask is still there",
-			mr: fx.With(fx.Instance(), fx.GateValue(`{"state":"closed","at":null,"claim":"c1"}`)), change: claimed, want: ActionNone, is: "finished first"},
-		"InstallLeftover": {reason: "what is not finished stays known", mr: fx.With(leftover, fx.Synced, fx.Ready), want: ActionInstall,
-			is: v1alpha1.GateReasonInstalled, policies: "Observe"},
-		"RestoreDeleting": {reason: "nothing touches what is being deleted", mr: fx.With(fx.Instance(), fx.Deleting), change: log,
-			want: ActionNone, is: "being deleted"},
-		"LogUnmasked": {reason: "nothing to restore", mr: fx.Unmasked(), change: log, want: ActionNone, is: "not masked"},
-		"Closed":      {reason: "nothing differs", mr: fx.With(fx.Instance(), fx.Synced, fx.Ready), want: ActionNone, is: "closed"},
-		"ClosedPaused": {reason: "paused: what it shows is old",
-			mr: fx.With(fx.Instance(), fx.Tampered, fx.Annotate("crossplane.io/paused", "true")), want: ActionNone, is: "closed"},
-		"Confirmed": {reason: "seen, applied and equal", mr: open(fx.OpenUpdate, fx.Synced), want: ActionClose,
-			is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
-		"Failing": {reason: "Synced False keeps it open", mr: open(fx.OpenUpdate, fx.Condition("Synced", "False", "R", 3)),
-			want: ActionNone, is: "Synced is not True"},
-		"Unreported": {reason: "so does no Synced at all", mr: open(fx.OpenUpdate), want: ActionNone, is: "Synced is not True"},
-		"Behind": {reason: "an older generation confirms nothing",
-			mr: open(fx.OpenUpdate, fx.Condition("Synced", "True", "R", 2)), want: ActionNone, is: "has not seen generation 3"},
-		"LostEcho": {reason: "upjet loses the generation: the echo confirms", mr: open(fx.OpenUpdate, lost),
-			change: echo("t1", "t1"), want: ActionClose, is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
-		"LostNoEcho": {reason: "no echo yet", mr: open(fx.OpenUpdate, lost), change: echo("t2", "t1"), want: ActionNone,
-			is: "has not handled"},
-		"LostComparable": {reason: "or the comparison", mr: open(fx.OpenUpdate, lost), want: ActionClose,
-			is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
-		"LostUnproven": {reason: "a value from before the request proves nothing", mr: open(unproven, lost),
-			want: ActionNone, is: "equals the external one"},
-		"LostUnprovenEcho": {reason: "where there is an echo, that does", mr: open(unproven, lost), change: echo("t1", "t1"),
-			want: ActionClose, is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
-		"SyncedUnproven": {reason: "or the generation", mr: open(unproven, fx.Synced), want: ActionClose,
-			is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
-		"ExpiredUnproven": {reason: "nothing else than the deadline", mr: open(unproven, lost), change: late, want: ActionClose,
-			is: v1alpha1.GateReasonExpired, policies: "Observe"},
-		"LostBlind": {reason: "with neither, nothing is known", mr: open(fx.OpenUpdate, lost), change: blind, want: ActionNone,
-			is: "reports neither"},
-		"EchoMissing": {reason: "a provider that echoes must have echoed", mr: open(fx.OpenUpdate, fx.Synced),
-			change: echo("t2", ""), want: ActionNone, is: "has not handled"},
-		"Ongoing": {reason: "an asynchronous operation goes on",
-			mr: open(fx.OpenUpdate, fx.Synced, fx.Condition("AsyncOperation", "False", "Ongoing", 0)), want: ActionNone, is: "asynchronous"},
-		"AsyncFailed": {reason: "or failed",
-			mr: open(fx.OpenUpdate, fx.Synced, fx.Condition("LastAsyncOperation", "False", "ApplyFailure", 0)), want: ActionNone, is: "asynchronous"},
-		"Differs": {reason: "what was allowed is not there yet", mr: open(fx.OpenUpdate, fx.Synced, fx.Tampered), want: ActionNone,
-			is: "still differs: spec.forProvider.size"},
-		"DiffersElsewhere": {reason: "another difference is not waited for",
-			mr: open(fx.OpenUpdate, fx.Synced, fx.Set("x", "status", "atProvider", "region")), want: ActionClose, is: v1alpha1.GateReasonConfirmed,
-			policies: "Observe"},
-		"CreatedNotReady": {reason: "a creation lasts until Ready", mr: open(creating, fx.Synced), want: ActionNone, is: "not Ready"},
-		"Created": {reason: "and no longer", mr: open(creating, fx.Synced, fx.Ready), want: ActionClose,
-			is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
-		"Expired": {reason: "the deadline closes it", mr: open(fx.OpenUpdate), change: late, want: ActionClose,
-			is: v1alpha1.GateReasonExpired, policies: "Observe"},
-		"ConfirmedLate": {reason: "confirmed is confirmed, however late", mr: open(fx.OpenUpdate, fx.Synced), change: late,
-			want: ActionClose, is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
-		"Delete": {reason: "Delete waits for a deletion", mr: open(deletes, fx.Synced, fx.Ready), want: ActionNone,
-			is: "open for Delete"},
-		"DeleteExpired": {reason: "until the deadline", mr: open(deletes, fx.Synced, fx.Ready), change: late, want: ActionClose,
-			is: v1alpha1.GateReasonExpired, policies: "Observe"},
-		"DeleteDeleting": {reason: "nothing ever takes Delete from what is being deleted", mr: open(deletes, fx.Deleting),
-			change: late, want: ActionNone, is: "being deleted"},
-		"DeleteAndMore": {reason: "what else it was opened for closes when it is confirmed", mr: open(both, fx.Synced, fx.Ready),
-			want: ActionOpen, is: v1alpha1.GateReasonConfirmed, policies: "Observe,Delete"},
-		"DeleteAndMoreWaits": {reason: "and not before", mr: open(both, fx.Synced), want: ActionNone, is: "open for Delete"},
-		"CloseTo": {reason: "closed to Observe and LateInitialize by choice", mr: open(fx.OpenUpdate, fx.Synced),
-			change: func(g *Managed) { g.CloseTo = []v1alpha1.Verb{v1alpha1.VerbLateInitialize} }, want: ActionClose, is: v1alpha1.GateReasonConfirmed,
-			policies: "Observe,LateInitialize"},
-		"GoneNoCreate": {reason: "its author gives no Create: nothing to approve",
-			mr:     fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Update"]`)),
-			change: func(g *Managed) { g.Gone = true }, want: ActionNone, is: "closed"},
-		"DriftNoUpdate": {reason: "its author gives no Update: nothing to approve",
-			mr: fx.With(fx.Instance(), fx.Tampered, fx.Annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Create"]`)), want: ActionNone, is: "closed"},
-	}
+// late is after the deadline of an open gate.
+func late(g *Managed) { g.Now = fx.Noon.Add(31 * time.Minute) }
+
+// managedCase is an MR, and what happens to its gate.
+type managedCase struct {
+	reason string
+	mr     *unstructured.Unstructured
+	change func(*Managed)
+	want   Action
+	// is the gate's reason, or a part of why nothing is done.
+	is       string
+	policies string
+}
+
+// testManaged decides about MRs below fx.Composite.
+func testManaged(t *testing.T, cases map[string]managedCase) {
+	t.Helper()
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			g := gatingOf(tc.mr, fx.Composite())
@@ -207,6 +98,149 @@ func TestDecide(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDecide covers what closes the gate, and when, without approvals (KR-08-08, KR-08-09; docs/gate.md has the states).
+func TestDecide(t *testing.T) {
+	creating := `{"state":"open","verbs":["Create","Update","LateInitialize"],"generation":3,"at":"2026-01-02T11:30:00Z"}`
+	testManaged(t, map[string]managedCase{
+		"Closed": {reason: "nothing differs", mr: fx.With(fx.Instance(), fx.Synced, fx.Ready), want: ActionNone, is: "closed"},
+		"ClosedPaused": {reason: "paused: what it shows is old",
+			mr: fx.With(fx.Instance(), fx.Tampered, fx.Annotate("crossplane.io/paused", "true")), want: ActionNone, is: "closed"},
+		"Confirmed": {reason: "seen, applied and equal", mr: opened(fx.OpenUpdate, fx.Synced), want: ActionClose,
+			is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
+		"Failing": {reason: "Synced False keeps it open", mr: opened(fx.OpenUpdate, fx.Condition("Synced", "False", "R", 3)),
+			want: ActionNone, is: "Synced is not True"},
+		"Unreported": {reason: "so does no Synced at all", mr: opened(fx.OpenUpdate), want: ActionNone, is: "Synced is not True"},
+		"Behind": {reason: "an older generation confirms nothing",
+			mr: opened(fx.OpenUpdate, fx.Condition("Synced", "True", "R", 2)), want: ActionNone, is: "has not seen generation 3"},
+		"Ongoing": {reason: "an asynchronous operation goes on",
+			mr: opened(fx.OpenUpdate, fx.Synced, fx.Condition("AsyncOperation", "False", "Ongoing", 0)), want: ActionNone, is: "asynchronous"},
+		"AsyncFailed": {reason: "or failed",
+			mr: opened(fx.OpenUpdate, fx.Synced, fx.Condition("LastAsyncOperation", "False", "ApplyFailure", 0)), want: ActionNone, is: "asynchronous"},
+		"Differs": {reason: "what was allowed is not there yet", mr: opened(fx.OpenUpdate, fx.Synced, fx.Tampered), want: ActionNone,
+			is: "still differs: spec.forProvider.size"},
+		"DiffersElsewhere": {reason: "another difference is not waited for",
+			mr: opened(fx.OpenUpdate, fx.Synced, fx.Set("x", "status", "atProvider", "region")), want: ActionClose, is: v1alpha1.GateReasonConfirmed,
+			policies: "Observe"},
+		"CreatedNotReady": {reason: "a creation lasts until Ready", mr: opened(creating, fx.Synced), want: ActionNone, is: "not Ready"},
+		"Created": {reason: "and no longer", mr: opened(creating, fx.Synced, fx.Ready), want: ActionClose,
+			is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
+		"Expired": {reason: "the deadline closes it", mr: opened(fx.OpenUpdate), change: late, want: ActionClose,
+			is: v1alpha1.GateReasonExpired, policies: "Observe"},
+		"ConfirmedLate": {reason: "confirmed is confirmed, however late", mr: opened(fx.OpenUpdate, fx.Synced), change: late,
+			want: ActionClose, is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
+		"CloseTo": {reason: "closed to Observe and LateInitialize by choice", mr: opened(fx.OpenUpdate, fx.Synced),
+			change: func(g *Managed) { g.CloseTo = []v1alpha1.Verb{v1alpha1.VerbLateInitialize} }, want: ActionClose, is: v1alpha1.GateReasonConfirmed,
+			policies: "Observe,LateInitialize"},
+		"GoneNoCreate": {reason: "its author gives no Create: nothing to approve",
+			mr:     fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Update"]`)),
+			change: func(g *Managed) { g.Gone = true }, want: ActionNone, is: "closed"},
+		"DriftNoUpdate": {reason: "its author gives no Update: nothing to approve",
+			mr: fx.With(fx.Instance(), fx.Tampered, fx.Annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Create"]`)), want: ActionNone, is: "closed"},
+	})
+}
+
+// TestDecideInstall covers KR-08-03 and KR-08-18: what is masked for the first time.
+func TestDecideInstall(t *testing.T) {
+	testManaged(t, map[string]managedCase{
+		"Install": {reason: "an idle MR is masked", mr: fx.With(fx.Unmasked(), fx.Synced, fx.Ready), want: ActionInstall,
+			is: v1alpha1.GateReasonInstalled, policies: "Observe"},
+		"InstallNotSynced": {reason: "not while its provider fails",
+			mr: fx.With(fx.Unmasked(), fx.Condition("Synced", "False", "R", 3), fx.Ready), want: ActionNone, is: "not idle"},
+		"InstallNotReady": {reason: "nor before it is ready", mr: fx.With(fx.Unmasked(), fx.Synced), want: ActionNone, is: "not idle"},
+		"InstallBehind": {reason: "nor with a change that its provider has not seen: the mask would cut it off",
+			mr: fx.With(fx.Unmasked(), fx.Condition("Synced", "True", "R", 2), fx.Ready), want: ActionNone, is: "not idle"},
+		"InstallAsync": {reason: "nor during an operation",
+			mr: fx.With(fx.Unmasked(), fx.Synced, fx.Ready, fx.Condition("AsyncOperation", "False", "Ongoing", 0)), want: ActionNone, is: "not idle"},
+		"InstallPaused": {reason: "nor paused", mr: fx.With(fx.Unmasked(), fx.Synced, fx.Ready, fx.Annotate("crossplane.io/paused", "true")),
+			want: ActionNone, is: "not idle"},
+		"InstallDeleting": {reason: "nor being deleted", mr: fx.With(fx.Unmasked(), fx.Synced, fx.Ready, fx.Deleting), want: ActionNone,
+			is: "being deleted"},
+		"Observes": {reason: "Observe alone is left alone", mr: fx.With(fx.Unmasked(), fx.Policies(fx.Observe), fx.Synced, fx.Ready),
+			want: ActionNone, is: "not masked"},
+		"PausedByAuthor": {reason: "so is []", mr: fx.With(fx.Unmasked(), fx.Policies(), fx.Synced, fx.Ready), want: ActionNone,
+			is: "not masked"},
+		"NoObserve": {reason: "and what lacks Observe", mr: fx.With(fx.Unmasked(), fx.Policies(fx.Create), fx.Synced, fx.Ready),
+			want: ActionNone, is: "not masked"},
+	})
+}
+
+// TestDecideRestore covers KR-08-19: mode log gives the author's value back, after the approval of an opening is finished.
+func TestDecideRestore(t *testing.T) {
+	log := func(g *Managed) { g.Mode, g.Live = v1alpha1.ModeLog, true }
+	logCached := func(g *Managed) { g.Mode = v1alpha1.ModeLog }
+	claimed := func(g *Managed) {
+		log(g)
+		g.Holders[1].State.Annotations[v1alpha1.AnnotationKeyClaims] = `[{"content":"x","state":"pending","id":"c1"}]`
+	}
+	leftover := fx.With(fx.Unmasked(), fx.GateValue(`{"state":"closed","at":null,"claim":"c1"}`))
+	testManaged(t, map[string]managedCase{
+		"Restore": {reason: "log mode gives the author's value back", mr: fx.Instance(), change: log, want: ActionRestore,
+			policies: "*"},
+		"RestoreOpen": {reason: "an opening by approval is closed first, so that the approval is finished",
+			mr: opened(fx.OpenUpdate), change: log, want: ActionClose, is: v1alpha1.GateReasonRestored, policies: "Observe"},
+		"RestoreLeftover": {reason: "what is left of a gate that the webhook lifted goes", mr: leftover, change: log,
+			want: ActionRestore, policies: "*"},
+		"RestoreCached": {reason: "not by a cache, which may not have the claim yet", mr: leftover,
+			change: logCached, want: ActionNone, is: "read live"},
+		"RestoreUnfinished": {reason: "nor before the approval is finished: another gate would be opened by it", mr: leftover,
+			change: claimed, want: ActionNone, is: "finished first"},
+		"RestoreClosed": {reason: "also where the mask is still there",
+			mr: fx.With(fx.Instance(), fx.GateValue(`{"state":"closed","at":null,"claim":"c1"}`)), change: claimed, want: ActionNone, is: "finished first"},
+		"InstallLeftover": {reason: "what is not finished stays known", mr: fx.With(leftover, fx.Synced, fx.Ready), want: ActionInstall,
+			is: v1alpha1.GateReasonInstalled, policies: "Observe"},
+		"RestoreDeleting": {reason: "nothing touches what is being deleted", mr: fx.With(fx.Instance(), fx.Deleting), change: log,
+			want: ActionNone, is: "being deleted"},
+		"LogUnmasked": {reason: "nothing to restore", mr: fx.Unmasked(), change: log, want: ActionNone, is: "not masked"},
+	})
+}
+
+// TestDecideLost covers KR-08-08: where Synced has no generation, an echo of the reconcile request or the values confirm.
+func TestDecideLost(t *testing.T) {
+	unproven := strings.Replace(fx.OpenUpdate, `"claim"`, `"unproven":true,"claim"`, 1)
+	echo := func(requested, handled string) func(*Managed) {
+		return func(g *Managed) { g.Kind.ReconcileRequests, g.RequestedAt, g.HandledAt = true, requested, handled }
+	}
+	blind := func(g *Managed) { g.Comparable, g.Difference = false, nil }
+	lost := fx.Condition("Synced", "True", "R", 0)
+	testManaged(t, map[string]managedCase{
+		"LostEcho": {reason: "upjet loses the generation: the echo confirms", mr: opened(fx.OpenUpdate, lost),
+			change: echo("t1", "t1"), want: ActionClose, is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
+		"LostNoEcho": {reason: "no echo yet", mr: opened(fx.OpenUpdate, lost), change: echo("t2", "t1"), want: ActionNone,
+			is: "has not handled"},
+		"LostComparable": {reason: "or the comparison", mr: opened(fx.OpenUpdate, lost), want: ActionClose,
+			is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
+		"LostUnproven": {reason: "a value from before the request proves nothing", mr: opened(unproven, lost),
+			want: ActionNone, is: "equals the external one"},
+		"LostUnprovenEcho": {reason: "where there is an echo, that does", mr: opened(unproven, lost), change: echo("t1", "t1"),
+			want: ActionClose, is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
+		"SyncedUnproven": {reason: "or the generation", mr: opened(unproven, fx.Synced), want: ActionClose,
+			is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
+		"ExpiredUnproven": {reason: "nothing else than the deadline", mr: opened(unproven, lost), change: late, want: ActionClose,
+			is: v1alpha1.GateReasonExpired, policies: "Observe"},
+		"LostBlind": {reason: "with neither, nothing is known", mr: opened(fx.OpenUpdate, lost), change: blind, want: ActionNone,
+			is: "reports neither"},
+		"EchoMissing": {reason: "a provider that echoes must have echoed", mr: opened(fx.OpenUpdate, fx.Synced),
+			change: echo("t2", ""), want: ActionNone, is: "has not handled"},
+	})
+}
+
+// TestDecideOpenForDelete covers KR-08-09: a gate that is open for Delete waits for the deletion until the deadline.
+func TestDecideOpenForDelete(t *testing.T) {
+	deletes := `{"state":"open","verbs":["Delete"],"generation":3,"at":"2026-01-02T11:30:00Z"}`
+	both := `{"state":"open","verbs":["Create","Update","LateInitialize","Delete"],"generation":3,"at":"2026-01-02T11:30:00Z"}`
+	testManaged(t, map[string]managedCase{
+		"Delete": {reason: "Delete waits for a deletion", mr: opened(deletes, fx.Synced, fx.Ready), want: ActionNone,
+			is: "open for Delete"},
+		"DeleteExpired": {reason: "until the deadline", mr: opened(deletes, fx.Synced, fx.Ready), change: late, want: ActionClose,
+			is: v1alpha1.GateReasonExpired, policies: "Observe"},
+		"DeleteDeleting": {reason: "nothing ever takes Delete from what is being deleted", mr: opened(deletes, fx.Deleting),
+			change: late, want: ActionNone, is: "being deleted"},
+		"DeleteAndMore": {reason: "what else it was opened for closes when it is confirmed", mr: opened(both, fx.Synced, fx.Ready),
+			want: ActionOpen, is: v1alpha1.GateReasonConfirmed, policies: "Observe,Delete"},
+		"DeleteAndMoreWaits": {reason: "and not before", mr: opened(both, fx.Synced), want: ActionNone, is: "open for Delete"},
+	})
 }
 
 // Approvals open a closed gate: who holds them, of which mode, for which
