@@ -33,20 +33,60 @@ func spentClaims(t *testing.T, key, value string) string {
 	return approval.Claims{{Content: set.Approvals[0].Content, State: v1alpha1.ClaimUsed, At: metav1.NewTime(time.Unix(0, 0))}}.String()
 }
 
-// TestEdits covers KR-10-09.
-func TestEdits(t *testing.T) {
-	a := v1alpha1.Approval{APIVersion: "v1", Kind: "ConfigMap", Name: "a"}
-	r := v1alpha1.Rejection{APIVersion: "v1", Kind: "ConfigMap", Name: "a", Reason: "audit"}
-	at := metav1.NewTime(time.Date(2026, 1, 5, 9, 30, 0, 0, time.UTC))
-	f := v1alpha1.Freeze{User: "hans", Message: "incident", At: &at}
-	cases := map[string]struct {
-		reason string
-		in     annotations
-		key    string
-		edit   Edit
-		want   string
-		err    string
-	}{
+var (
+	approvalOfA  = v1alpha1.Approval{APIVersion: "v1", Kind: "ConfigMap", Name: "a"}
+	rejectionOfA = v1alpha1.Rejection{APIVersion: "v1", Kind: "ConfigMap", Name: "a", Reason: "audit"}
+	morning      = metav1.NewTime(time.Date(2026, 1, 5, 9, 30, 0, 0, time.UTC))
+)
+
+// editCase is an edit of annotations, and what is written, or a part of the error.
+type editCase struct {
+	reason string
+	in     annotations
+	key    string
+	edit   Edit
+	want   string
+	err    string
+}
+
+// testEdits checks what edits write: what parses, and the same when they are repeated.
+func testEdits(t *testing.T, cases map[string]editCase) {
+	t.Helper()
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			before := maps.Clone(tc.in)
+			got, err := edited(tc.in, tc.key, tc.edit)
+			if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
+				t.Fatalf("%s: want error %q, got %v", tc.reason, tc.err, err)
+			}
+			if diff := cmp.Diff(before, tc.in); diff != "" {
+				t.Errorf("%s: input modified:\n%s", tc.reason, diff)
+			}
+			if err != nil {
+				return
+			}
+			if got.After == nil || *got.After != tc.want {
+				t.Errorf("%s: want %s, got %v", tc.reason, tc.want, got.After)
+			}
+			have, stood := tc.in[tc.key]
+			if unchanged := stood && have == tc.want; got.Unchanged != unchanged {
+				t.Errorf("%s: unchanged is %t", tc.reason, got.Unchanged)
+			}
+			if err := approval.Validate(tc.key, *got.After); err != nil {
+				t.Errorf("%s: what is written does not parse: %v", tc.reason, err)
+			}
+			again, err := edited(annotations{tc.key: *got.After}, tc.key, tc.edit)
+			frozen := tc.key == keyFreeze && err != nil
+			if !frozen && (err != nil || !again.Unchanged) {
+				t.Errorf("%s: a second time it is %+v, %v", tc.reason, again, err)
+			}
+		})
+	}
+}
+
+// TestApprove covers KR-10-09 for approvals of one difference.
+func TestApprove(t *testing.T) {
+	testEdits(t, map[string]editCase{
 		"Approve": {
 			reason: "what a message suggests",
 			in:     annotations{},
@@ -109,31 +149,37 @@ func TestEdits(t *testing.T) {
 			edit:   Approve(id, "generation"),
 			want:   "generation",
 		},
+	})
+}
+
+// TestAddApproval covers KR-10-09 for the list of approvals.
+func TestAddApproval(t *testing.T) {
+	testEdits(t, map[string]editCase{
 		"List": {
 			reason: "the first",
 			key:    keyApprovals,
-			edit:   AddApproval(a),
+			edit:   AddApproval(approvalOfA),
 			want:   `[{"apiVersion":"v1","kind":"ConfigMap","name":"a"}]`,
 		},
 		"ListNext": {
 			reason: "YAML is read, unknown fields are kept",
 			in:     annotations{keyApprovals: "- kind: X\n  name: b\n  ticket: SHOP-1\n"},
 			key:    keyApprovals,
-			edit:   AddApproval(a),
+			edit:   AddApproval(approvalOfA),
 			want:   `[{"kind":"X","name":"b","ticket":"SHOP-1"},{"apiVersion":"v1","kind":"ConfigMap","name":"a"}]`,
 		},
 		"ListSame": {
 			reason: "defaults spelled out are the same approval",
 			in:     annotations{keyApprovals: `[{"mode":"once","name":"a","kind":"ConfigMap","apiVersion":"v1"}]`},
 			key:    keyApprovals,
-			edit:   AddApproval(a),
+			edit:   AddApproval(approvalOfA),
 			want:   `[{"mode":"once","name":"a","kind":"ConfigMap","apiVersion":"v1"}]`,
 		},
 		"ListGarbage": {
 			reason: "what does not parse may be another user's",
 			in:     annotations{keyApprovals: "[{"},
 			key:    keyApprovals,
-			edit:   AddApproval(a),
+			edit:   AddApproval(approvalOfA),
 			err:    "does not parse",
 		},
 		"ListInvalid": {
@@ -146,20 +192,26 @@ func TestEdits(t *testing.T) {
 			reason: "it would have no effect",
 			in:     annotations{keyClaims: spentClaims(t, keyApprovals, `[{"apiVersion":"v1","kind":"ConfigMap","name":"a"}]`)},
 			key:    keyApprovals,
-			edit:   AddApproval(a),
+			edit:   AddApproval(approvalOfA),
 			err:    "would have no effect",
 		},
+	})
+}
+
+// TestRejections covers KR-10-09 for rejections that are added and withdrawn.
+func TestRejections(t *testing.T) {
+	testEdits(t, map[string]editCase{
 		"Rejection": {
 			reason: "the first",
 			key:    keyRejections,
-			edit:   AddRejection(r),
+			edit:   AddRejection(rejectionOfA),
 			want:   `[{"apiVersion":"v1","kind":"ConfigMap","name":"a","reason":"audit"}]`,
 		},
 		"RejectionSame": {
 			reason: "once is enough",
 			in:     annotations{keyRejections: "- {apiVersion: v1, kind: ConfigMap, name: a, reason: audit}"},
 			key:    keyRejections,
-			edit:   AddRejection(r),
+			edit:   AddRejection(rejectionOfA),
 			want:   "- {apiVersion: v1, kind: ConfigMap, name: a, reason: audit}",
 		},
 		"RejectionReason": {
@@ -172,7 +224,7 @@ func TestEdits(t *testing.T) {
 			reason: "what does not parse rejects everything, and stays",
 			in:     annotations{keyRejections: "{"},
 			key:    keyRejections,
-			edit:   AddRejection(r),
+			edit:   AddRejection(rejectionOfA),
 			err:    "does not parse",
 		},
 		"RejectionCovered": {
@@ -201,9 +253,16 @@ func TestEdits(t *testing.T) {
 			reason: "what does not parse may be another user's",
 			in:     annotations{keyRejections: "{"},
 			key:    keyRejections,
-			edit:   WithdrawRejections(r),
+			edit:   WithdrawRejections(rejectionOfA),
 			err:    "does not parse",
 		},
+	})
+}
+
+// TestFreezeAndSnooze covers KR-10-09 for freezes and snoozes.
+func TestFreezeAndSnooze(t *testing.T) {
+	f := v1alpha1.Freeze{User: "hans", Message: "incident", At: &morning}
+	testEdits(t, map[string]editCase{
 		"Freeze": {
 			reason: "who, why, when",
 			key:    keyFreeze,
@@ -241,7 +300,7 @@ func TestEdits(t *testing.T) {
 		"Snooze": {
 			reason: "until then",
 			key:    v1alpha1.AnnotationKeySnooze,
-			edit:   Snooze(v1alpha1.Snooze{Expiry: at, User: "hans"}),
+			edit:   Snooze(v1alpha1.Snooze{Expiry: morning, User: "hans"}),
 			want:   `{"expiry":"2026-01-05T09:30:00Z","user":"hans"}`,
 		},
 		"SnoozeWithoutLimit": {
@@ -250,37 +309,7 @@ func TestEdits(t *testing.T) {
 			edit:   Snooze(v1alpha1.Snooze{}),
 			err:    "expiry is required",
 		},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			before := maps.Clone(tc.in)
-			got, err := edited(tc.in, tc.key, tc.edit)
-			if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
-				t.Fatalf("%s: want error %q, got %v", tc.reason, tc.err, err)
-			}
-			if diff := cmp.Diff(before, tc.in); diff != "" {
-				t.Errorf("%s: input modified:\n%s", tc.reason, diff)
-			}
-			if err != nil {
-				return
-			}
-			if got.After == nil || *got.After != tc.want {
-				t.Errorf("%s: want %s, got %v", tc.reason, tc.want, got.After)
-			}
-			have, stood := tc.in[tc.key]
-			if unchanged := stood && have == tc.want; got.Unchanged != unchanged {
-				t.Errorf("%s: unchanged is %t", tc.reason, got.Unchanged)
-			}
-			if err := approval.Validate(tc.key, *got.After); err != nil {
-				t.Errorf("%s: what is written does not parse: %v", tc.reason, err)
-			}
-			again, err := edited(annotations{tc.key: *got.After}, tc.key, tc.edit)
-			frozen := tc.key == keyFreeze && err != nil
-			if !frozen && (err != nil || !again.Unchanged) {
-				t.Errorf("%s: a second time it is %+v, %v", tc.reason, again, err)
-			}
-		})
-	}
+	})
 }
 
 // The last entry takes the annotation with it, and there may be none.

@@ -106,6 +106,28 @@ func database(name string) v1alpha1.ObjectReference {
 		UID: types.UID(name), Generation: 3, Resource: name}
 }
 
+// heldDrift is a change of a child of heldXR that is held.
+func heldDrift(id, operation, approve string, child v1alpha1.ObjectReference, paths ...string) v1alpha1.DriftSpec {
+	out := v1alpha1.DriftSpec{ID: id, Relation: v1alpha1.RelationControllerChild, Operation: operation, SuggestedApproval: approve, Child: child,
+		Cause:  "composition revision databases-2",
+		Causes: []v1alpha1.HopCause{{Kind: v1alpha1.CauseComposition, Name: "databases-2"}},
+		Parent: v1alpha1.ObjectReference{APIVersion: "example.org/v1", Kind: "XDatabase", Namespace: "team", Name: "orders", UID: "xr", Generation: 5}}
+	for _, p := range paths {
+		out.Difference = append(out.Difference, v1alpha1.FieldDifference{Path: p})
+	}
+	return out
+}
+
+// heldCase is a composite with composed resources, and what is held of it.
+type heldCase struct {
+	reason  string
+	xr      string
+	objects []*unstructured.Unstructured
+	want    []v1alpha1.DriftSpec
+	// behind are the reasons and paths of what no approval lets pass.
+	behind string
+}
+
 // TestHeldBy reads what the composition function holds from annotations (KR-09-05).
 func TestHeldBy(t *testing.T) {
 	change := v1alpha1.Held{Reason: "Drift", Operation: "UPDATE", Paths: []string{"spec.a"}, ID: "00000000000000aa", Approve: "approve a"}
@@ -114,31 +136,14 @@ func TestHeldBy(t *testing.T) {
 		{Resource: "c", APIVersion: "cloud.example.org/v1", Kind: "Database", Namespace: "team", Reason: "Drift", ID: "00000000000000cc", Approve: "approve c"},
 		{Resource: "d", APIVersion: "cloud.example.org/v1", Kind: "Database", Namespace: "team", Reason: "Rejected"},
 	}
-	held := func(id, operation, approve string, child v1alpha1.ObjectReference, paths ...string) v1alpha1.DriftSpec {
-		out := v1alpha1.DriftSpec{ID: id, Relation: v1alpha1.RelationControllerChild, Operation: operation, SuggestedApproval: approve, Child: child,
-			Cause:  "composition revision databases-2",
-			Causes: []v1alpha1.HopCause{{Kind: v1alpha1.CauseComposition, Name: "databases-2"}},
-			Parent: v1alpha1.ObjectReference{APIVersion: "example.org/v1", Kind: "XDatabase", Namespace: "team", Name: "orders", UID: "xr", Generation: 5}}
-		for _, p := range paths {
-			out.Difference = append(out.Difference, v1alpha1.FieldDifference{Path: p})
-		}
-		return out
-	}
-	creation := held("00000000000000cc", "CREATE", "approve c",
+	creation := heldDrift("00000000000000cc", "CREATE", "approve c",
 		v1alpha1.ObjectReference{APIVersion: "cloud.example.org/v1", Kind: "Database", Namespace: "team", Resource: "c"})
-	cases := map[string]struct {
-		reason  string
-		xr      string
-		objects []*unstructured.Unstructured
-		want    []v1alpha1.DriftSpec
-		// behind are the reasons and paths of what no approval lets pass.
-		behind string
-	}{
+	for name, tc := range map[string]heldCase{
 		"Annotated": {
 			reason:  "the message does not matter",
 			xr:      heldXR,
 			objects: []*unstructured.Unstructured{composed(t, "a", map[string]any{v1alpha1.AnnotationKeyHeld: change}), composed(t, "b", nil)},
-			want:    []v1alpha1.DriftSpec{held("00000000000000aa", "UPDATE", "approve a", database("a"), "spec.a")},
+			want:    []v1alpha1.DriftSpec{heldDrift("00000000000000aa", "UPDATE", "approve a", database("a"), "spec.a")},
 		},
 		"Creations": {
 			reason:  "on any of the composed resources; what cannot be approved is not pending",
@@ -154,7 +159,7 @@ func TestHeldBy(t *testing.T) {
 				composed(t, "a", map[string]any{v1alpha1.AnnotationKeyHeldCreations: creations}),
 				composed(t, "b", map[string]any{v1alpha1.AnnotationKeyHeld: change}),
 			},
-			want:   []v1alpha1.DriftSpec{held("00000000000000aa", "UPDATE", "approve a", database("b"), "spec.a"), creation},
+			want:   []v1alpha1.DriftSpec{heldDrift("00000000000000aa", "UPDATE", "approve a", database("b"), "spec.a"), creation},
 			behind: "Rejected CREATE  []",
 		},
 		"Frozen": {
@@ -184,47 +189,49 @@ func TestHeldBy(t *testing.T) {
 			objects: []*unstructured.Unstructured{composed(t, "a", map[string]any{v1alpha1.AnnotationKeyHeld: change})},
 		},
 		"NoStatus": {reason: "never reconciled", xr: `{apiVersion: example.org/v1, kind: XDatabase, metadata: {namespace: team, name: orders}}`},
+	} {
+		t.Run(name, tc.check)
 	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			xr := parsed(t, tc.xr)
-			client, mapper := clusterOf(true, append(slices.Clone(tc.objects), xr, parsed(t, definition), parsed(t, unserved))...)
-			waiting, err := HeldBy(t.Context(), client, mapper, xr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := waiting.Drifts
-			specs := make([]v1alpha1.DriftSpec, 0, len(got))
-			for i := range got {
-				specs = append(specs, got[i].Spec)
-				if d := &got[i]; !IsHeld(d) || !channel.Open(d) || d.Name != d.Spec.ID || d.Namespace != "team" || channel.Since(d).UTC().Hour() != 12 {
-					t.Errorf("%s: %+v", tc.reason, d)
-				}
-				if still, err := StillHeld(t.Context(), client, mapper, xr, got[i].Name); err != nil || !still {
-					t.Errorf("%s: %s is not held: %v", tc.reason, got[i].Name, err)
-				}
-			}
-			if diff := cmp.Diff(append([]v1alpha1.DriftSpec{}, tc.want...), specs); diff != "" {
-				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
-			}
-			behind := ""
-			for _, b := range waiting.Behind { // KR-12-30
-				behind += fmt.Sprint(b.Reason, " ", b.Operation, " ", b.Child.Name, " ", b.Difference)
-			}
-			if behind != tc.behind {
-				t.Errorf("%s: behind are %q", tc.reason, behind)
-			}
-			if still, err := StillHeld(t.Context(), client, mapper, xr, "0000000000000000"); err != nil || still {
-				t.Errorf("%s: another id is held: %t, %v", tc.reason, still, err)
-			}
-			all, err := Held(t.Context(), client, mapper, "team")
-			if diff := cmp.Diff(waiting, all); err != nil || diff != "" {
-				t.Errorf("%s: of the namespace: %v, %s", tc.reason, err, diff)
-			}
-			if elsewhere, err := Held(t.Context(), client, mapper, "other"); err != nil || len(elsewhere.Drifts) > 0 || len(elsewhere.Behind) > 0 {
-				t.Errorf("%s: in another namespace: %v, %v", tc.reason, elsewhere, err)
-			}
-		})
+}
+
+// check what is held of the composite, by itself, by its id and by its namespace.
+func (tc heldCase) check(t *testing.T) {
+	xr := parsed(t, tc.xr)
+	client, mapper := clusterOf(true, append(slices.Clone(tc.objects), xr, parsed(t, definition), parsed(t, unserved))...)
+	waiting, err := HeldBy(t.Context(), client, mapper, xr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := waiting.Drifts
+	specs := make([]v1alpha1.DriftSpec, 0, len(got))
+	for i := range got {
+		specs = append(specs, got[i].Spec)
+		if d := &got[i]; !IsHeld(d) || !channel.Open(d) || d.Name != d.Spec.ID || d.Namespace != "team" || channel.Since(d).UTC().Hour() != 12 {
+			t.Errorf("%s: %+v", tc.reason, d)
+		}
+		if still, err := StillHeld(t.Context(), client, mapper, xr, got[i].Name); err != nil || !still {
+			t.Errorf("%s: %s is not held: %v", tc.reason, got[i].Name, err)
+		}
+	}
+	if diff := cmp.Diff(append([]v1alpha1.DriftSpec{}, tc.want...), specs); diff != "" {
+		t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+	}
+	behind := ""
+	for _, b := range waiting.Behind { // KR-12-30
+		behind += fmt.Sprint(b.Reason, " ", b.Operation, " ", b.Child.Name, " ", b.Difference)
+	}
+	if behind != tc.behind {
+		t.Errorf("%s: behind are %q", tc.reason, behind)
+	}
+	if still, err := StillHeld(t.Context(), client, mapper, xr, "0000000000000000"); err != nil || still {
+		t.Errorf("%s: another id is held: %t, %v", tc.reason, still, err)
+	}
+	all, err := Held(t.Context(), client, mapper, "team")
+	if diff := cmp.Diff(waiting, all); err != nil || diff != "" {
+		t.Errorf("%s: of the namespace: %v, %s", tc.reason, err, diff)
+	}
+	if elsewhere, err := Held(t.Context(), client, mapper, "other"); err != nil || len(elsewhere.Drifts) > 0 || len(elsewhere.Behind) > 0 {
+		t.Errorf("%s: in another namespace: %v, %v", tc.reason, elsewhere, err)
 	}
 }
 

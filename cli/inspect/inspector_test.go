@@ -204,17 +204,38 @@ func (s *storedServer) annotate(path, key, value string) {
 	s.objects[path].SetAnnotations(a)
 }
 
+// explainCase is a change of the platform, and what is explained of its database.
+type explainCase struct {
+	reason string
+	change func(s *storedServer)
+	want   outcome.Reason
+	// allowed is the outcome for the controller.
+	allowed bool
+	mode    v1alpha1.Mode
+	check   func(t *testing.T, e *Explanation)
+}
+
+// testExplain checks the outcome of a change of the database by the controller.
+func testExplain(t *testing.T, cases map[string]explainCase) {
+	t.Helper()
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			i, s := inspectorOf(t, tc.change)
+			e, err := i.Explain(t.Context(), s.objects[databasePath], nil)
+			require.NoError(t, err)
+			require.NotEmpty(t, e.Outcomes)
+			assert.Equal(t, AttemptController, e.Outcomes[0].Attempt)
+			assert.Equal(t, tc.allowed, e.Outcomes[0].Allowed, tc.reason)
+			assert.Equal(t, tc.want, e.Outcomes[0].Reason, tc.reason)
+			assert.Equal(t, tc.mode, e.Mode.Mode)
+			tc.check(t, e)
+		})
+	}
+}
+
 // TestExplain: the outcome of a change by the controller, and what it depends on.
 func TestExplain(t *testing.T) {
-	for name, tc := range map[string]struct {
-		reason string
-		change func(s *storedServer)
-		want   outcome.Reason
-		// allowed is the outcome for the controller.
-		allowed bool
-		mode    v1alpha1.Mode
-		check   func(t *testing.T, e *Explanation)
-	}{
+	testExplain(t, map[string]explainCase{
 		"Drift": {reason: "the parent has settled", want: outcome.ReasonDrift, mode: v1alpha1.ModeEnforce, check: func(t *testing.T, e *Explanation) {
 			t.Helper()
 			assert.True(t, e.Guarded)
@@ -241,6 +262,46 @@ func TestExplain(t *testing.T) {
 				require.Len(t, e.Parent.Approvals, 1)
 			},
 		},
+		"Unguarded": {
+			reason: "the webhook does not see it", want: outcome.ReasonDrift, mode: v1alpha1.ModeEnforce,
+			change: func(s *storedServer) {
+				hooks, _ := s.objects[webhookPath].Object["webhooks"].([]any)
+				hooks[0].(map[string]any)["rules"] = []any{map[string]any{"apiGroups": []any{"example.org"}, "resources": []any{"*"}}}
+			},
+			check: func(t *testing.T, e *Explanation) {
+				t.Helper()
+				assert.False(t, e.Guarded)
+				assert.Equal(t, "its kind is not guarded", e.Unguarded)
+			},
+		},
+		"Ungated": {
+			reason: "a provider of an older runtime (KR-07-12)", want: outcome.ReasonDrift, mode: v1alpha1.ModeEnforce,
+			change: func(s *storedServer) {
+				crd := s.objects["apiextensions.k8s.io/v1/customresourcedefinitions/databases.cloud.example.org"].Object
+				versions, _, _ := unstructured.NestedSlice(crd, "spec", "versions")
+				unstructured.RemoveNestedField(versions[0].(map[string]any), "schema")
+				_ = unstructured.SetNestedSlice(crd, versions, "spec", "versions")
+			},
+			check: func(t *testing.T, e *Explanation) {
+				t.Helper()
+				require.NotNil(t, e.Gate)
+				assert.True(t, e.Gate.Unsupported)
+			},
+		},
+		"ParentGone": {
+			reason: "an intent on it is not known (KR-05-03)", want: outcome.ReasonParentNotFound, mode: v1alpha1.ModeEnforce,
+			change: func(s *storedServer) { delete(s.objects, shopPath) },
+			check: func(t *testing.T, e *Explanation) {
+				t.Helper()
+				assert.True(t, e.Parent.Missing)
+			},
+		},
+	})
+}
+
+// TestExplainLast: the last change of the object, unless an intent explains it.
+func TestExplainLast(t *testing.T) {
+	testExplain(t, map[string]explainCase{
 		"Gated": {
 			reason: "the gate moved the generation, and Crossplane applied an annotation since (KR-12-32)", want: outcome.ReasonDrift, mode: v1alpha1.ModeEnforce,
 			change: func(s *storedServer) {
@@ -271,18 +332,6 @@ func TestExplain(t *testing.T) {
 				assert.True(t, e.Last.Unattributed)
 			},
 		},
-		"Unguarded": {
-			reason: "the webhook does not see it", want: outcome.ReasonDrift, mode: v1alpha1.ModeEnforce,
-			change: func(s *storedServer) {
-				hooks, _ := s.objects[webhookPath].Object["webhooks"].([]any)
-				hooks[0].(map[string]any)["rules"] = []any{map[string]any{"apiGroups": []any{"example.org"}, "resources": []any{"*"}}}
-			},
-			check: func(t *testing.T, e *Explanation) {
-				t.Helper()
-				assert.False(t, e.Guarded)
-				assert.Equal(t, "its kind is not guarded", e.Unguarded)
-			},
-		},
 		"Unrequested": {
 			reason: "its last change passed by an approval (KR-07-09)", want: outcome.ReasonDrift, mode: v1alpha1.ModeEnforce,
 			change: func(s *storedServer) {
@@ -309,41 +358,7 @@ func TestExplain(t *testing.T) {
 				assert.True(t, e.Last.Unattributed)
 			},
 		},
-		"Ungated": {
-			reason: "a provider of an older runtime (KR-07-12)", want: outcome.ReasonDrift, mode: v1alpha1.ModeEnforce,
-			change: func(s *storedServer) {
-				crd := s.objects["apiextensions.k8s.io/v1/customresourcedefinitions/databases.cloud.example.org"].Object
-				versions, _, _ := unstructured.NestedSlice(crd, "spec", "versions")
-				unstructured.RemoveNestedField(versions[0].(map[string]any), "schema")
-				_ = unstructured.SetNestedSlice(crd, versions, "spec", "versions")
-			},
-			check: func(t *testing.T, e *Explanation) {
-				t.Helper()
-				require.NotNil(t, e.Gate)
-				assert.True(t, e.Gate.Unsupported)
-			},
-		},
-		"ParentGone": {
-			reason: "an intent on it is not known (KR-05-03)", want: outcome.ReasonParentNotFound, mode: v1alpha1.ModeEnforce,
-			change: func(s *storedServer) { delete(s.objects, shopPath) },
-			check: func(t *testing.T, e *Explanation) {
-				t.Helper()
-				assert.True(t, e.Parent.Missing)
-			},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			i, s := inspectorOf(t, tc.change)
-			e, err := i.Explain(t.Context(), s.objects[databasePath], nil)
-			require.NoError(t, err)
-			require.NotEmpty(t, e.Outcomes)
-			assert.Equal(t, AttemptController, e.Outcomes[0].Attempt)
-			assert.Equal(t, tc.allowed, e.Outcomes[0].Allowed, tc.reason)
-			assert.Equal(t, tc.want, e.Outcomes[0].Reason, tc.reason)
-			assert.Equal(t, tc.mode, e.Mode.Mode)
-			tc.check(t, e)
-		})
-	}
+	})
 }
 
 // TestChain: the hops of the annotation with absolute Namespaces, and notes about what
