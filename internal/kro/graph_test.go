@@ -7,10 +7,43 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// config begins the template of a ConfigMap, up to its data.
+const config = `{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: `
+
+// deriveCase is a graph, and its policy in short, or a part of the error.
+type deriveCase struct{ reason, schema, resources, want, err string }
+
+// testDerive checks the policies of graphs. They have a schema with fields of each type where the case has none.
+func testDerive(t *testing.T, cases map[string]deriveCase) {
+	t.Helper()
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if tc.schema == "" {
+				tc.schema = `{apiVersion: v1, kind: Shop, spec: {text: string, tier: 'string | default="a"', size: integer | default=1, enabled: boolean,
+					labels: "map[string]string", zones: "[]string", tiers: "[]string", ingress: {host: string, port: string}}}`
+			}
+			if tc.resources == "" {
+				tc.resources = "[]"
+			}
+			g := readGraphs(t, "apiVersion: kro.run/v1alpha1\nkind: ResourceGraphDefinition\nmetadata: {name: shop}\n"+
+				"spec:\n  schema: "+tc.schema+"\n  resources: "+tc.resources)
+			d, err := Derive(&g[0], DefaultServiceAccount)
+			if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
+				t.Fatalf("%s: want %q, got %v", tc.reason, tc.err, err)
+			}
+			if err != nil {
+				return
+			}
+			if diff := cmp.Diff(tc.want, short(t, d)); diff != "" {
+				t.Errorf("%s: %s", tc.reason, diff)
+			}
+		})
+	}
+}
+
 // TestDerive covers KR-18-09: what one graph lets a change of an instance change.
 func TestDerive(t *testing.T) {
-	const config = `{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: `
-	cases := map[string]struct{ reason, schema, resources, want, err string }{
+	testDerive(t, map[string]deriveCase{
 		"Field": {
 			reason:    "the field of one scalar is never absent",
 			resources: `[{id: c, template: ` + config + `{a: "${schema.spec.text}"}}}]`,
@@ -45,6 +78,52 @@ func TestDerive(t *testing.T) {
 			resources: `[{id: c, template: ` + config + `{a: "${schema.spec.?ingress.?host.orValue('')}", b: "${schema.spec.ingress[?\"port\"].orValue('')}"}}}]`,
 			want:      "spec.ingress.host\n  Update ConfigMap data.a\nspec.ingress.port\n  Update ConfigMap data.b\n",
 		},
+		"Comprehension": {
+			reason:    "all items of the list",
+			resources: `[{id: c, template: ` + config + `{a: "${schema.spec.zones.map(z, z + schema.spec.text).join(',')}"}}}]`,
+			want:      "spec.text\n  Update ConfigMap data.a\nspec.zones\n  Update ConfigMap data.a\n",
+		},
+		"ManagedResource": {
+			reason: "its updates open its gate; its deletion is for a person to allow",
+			resources: `[{id: a, includeWhen: ["${schema.spec.enabled}"], template: {apiVersion: rds.example.org/v1, kind: Instance, metadata: {name: a},
+				spec: {forProvider: {size: "${schema.spec.size}"}}}}]`,
+			want: "spec.size\n  Update Instance spec.forProvider.size[Mutate]\n  Update External Instance\n" +
+				"spec.enabled\n  Create,Delete Instance\n" +
+				"unknown: resources[0]: the deletion of its external resource is for a person to allow: add relation External with verb Delete to the rules that may\n",
+		},
+		"SameField": {
+			reason: "two resources of a kind share their rules",
+			resources: `[{id: a, template: ` + config + `{x: "${schema.spec.text}"}}},
+				{id: b, template: ` + config + `{x: "${schema.spec.tier}", z: "${schema.spec.text}"}}}]`,
+			want: "spec.text\n  Update ConfigMap data.x[Mutate] data.z[Mutate]\nspec.tier\n  Update ConfigMap data.x[Mutate]\n",
+		},
+		"BehindCall": {
+			reason:    "any item of the list may be the one",
+			resources: `[{id: c, template: ` + config + `{a: "${schema.spec.zones.filter(z, z != '').first().orValue({}).name}"}}}]`,
+			want:      "spec.zones\n  Update ConfigMap data.a\n",
+		},
+		"Zero": {
+			reason: "the API server drops what the Go type omits",
+			resources: `[{id: c, template: {apiVersion: apps/v1, kind: Deployment, metadata: {name: c}, spec: {replicas: "${schema.spec.size}",
+				minReadySeconds: "${schema.spec.size}", template: {spec: {hostNetwork: "${schema.spec.enabled}",
+				containers: [{name: c, image: "x${schema.spec.tier}", env: [{name: e, value: "${schema.spec.text}"}]}]}}}}},
+				{id: d, template: {apiVersion: example.org/v1, kind: Thing, metadata: {name: d}, spec: {paused: "${schema.spec.enabled}"}}}]`,
+			want: "spec.size\n  Update Deployment spec.minReadySeconds spec.replicas[Mutate]\n" +
+				"spec.text\n  Update Deployment spec.template.spec.containers[*].env[*].value\n" +
+				"spec.tier\n  Update Deployment spec.template.spec.containers[*].image[Mutate]\n" +
+				"spec.enabled\n  Update Deployment spec.template.spec.hostNetwork\n  Update Thing spec.paused[Mutate]\n",
+		},
+		"EmptyText": {
+			reason:    "two expressions may be empty",
+			resources: `[{id: c, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {a: "${schema.spec.text}${schema.spec.tier}"}}}]`,
+			want:      "spec.text\n  Update ConfigMap data.a\nspec.tier\n  Update ConfigMap data.a\n",
+		},
+	})
+}
+
+// TestDeriveKeys covers KR-18-09: keys of maps and items of lists, in what is read and in what is written.
+func TestDeriveKeys(t *testing.T) {
+	testDerive(t, map[string]deriveCase{
 		"KeyWithDashes": {
 			reason:    "the field above it is read",
 			resources: `[{id: c, template: ` + config + `{a: "${schema.spec.labels['a-b']}"}}}]`,
@@ -55,11 +134,45 @@ func TestDerive(t *testing.T) {
 			resources: `[{id: c, template: ` + config + `{a: "${schema.spec.labels[schema.spec.text]}"}}}]`,
 			want:      "spec.labels\n  Update ConfigMap data.a\nspec.text\n  Update ConfigMap data.a\n",
 		},
-		"Comprehension": {
-			reason:    "all items of the list",
-			resources: `[{id: c, template: ` + config + `{a: "${schema.spec.zones.map(z, z + schema.spec.text).join(',')}"}}}]`,
-			want:      "spec.text\n  Update ConfigMap data.a\nspec.zones\n  Update ConfigMap data.a\n",
+		"ListKey": {
+			reason: "with another name it is another container",
+			resources: `[{id: a, template: {apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {template: {spec: {containers: [
+				{name: "${schema.spec.text}", image: "${schema.spec.tier}"}]}}}}}]`,
+			want: "spec.tier\n  Update Deployment spec.template.spec.containers[*].image[Mutate]\n" +
+				"spec.text\n  Update Deployment spec.template.spec.containers[*].name[Mutate] spec.template.spec.containers[*][Insert Delete]\n",
 		},
+		"KeyWithPeriods": {
+			reason:    "in brackets",
+			resources: `[{id: a, template: {apiVersion: v1, kind: Service, metadata: {name: a}, spec: {selector: {"app.example.org/x": "${schema.spec.text}"}}}}]`,
+			want:      "spec.text\n  Update Service spec.selector[app.example.org/x][Mutate]\n",
+		},
+		"AnyKey": {
+			reason:    "the key would be a pattern",
+			resources: `[{id: c, template: ` + config + `{"*": "${schema.spec.text}"}}}]`,
+			want:      `unknown: resources[0].template.data.*: ${schema.spec.text}: the key "*" would permit every field` + "\n",
+		},
+		"KeyOfSpec": {
+			reason:    "a key that is no name is not known to the inspector",
+			resources: `[{id: c, template: ` + config + `{a: "${schema.spec['a-b']}"}}}]`,
+			want: "spec\n  Update ConfigMap data.a\n" +
+				`unknown: resources[0].template.data.a: ${schema.spec["…"]}: it may read any field of the instance: a change of each allows it` + "\n",
+		},
+		"Escaped": {
+			reason:    "kro declares such names escaped",
+			resources: `[{id: c, template: ` + config + `{a: "${schema.spec.a__dash__b}", b: "${schema.spec.__namespace__}"}}}]`,
+			want:      "spec.a-b\n  Update ConfigMap data.a\nspec.namespace\n  Update ConfigMap data.b\n",
+		},
+		"Quoted": {
+			reason:    "the field above a key with periods",
+			resources: "[{id: c, template: " + config + "{a: \"${schema.spec.labels.`a.b`}\"}}}]",
+			want:      "spec.labels\n  Update ConfigMap data.a\n",
+		},
+	})
+}
+
+// TestDeriveFromInstance covers KR-18-09: expressions about more of the instance than a field of its spec.
+func TestDeriveFromInstance(t *testing.T) {
+	testDerive(t, map[string]deriveCase{
 		"WholeSpec": {
 			reason:    "any field of the instance, which covers the others",
 			resources: `[{id: c, template: ` + config + `{a: "${json.marshal(schema.spec)}", b: "${schema.spec.text}"}}}]`,
@@ -86,6 +199,29 @@ func TestDerive(t *testing.T) {
 			reason:    "no change of them needs a permission",
 			resources: `[{id: c, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: c, labels: {a: "${schema.spec.text}"}}}}]`,
 		},
+		"Secret": {
+			reason:    "an expression may have the value",
+			resources: `[{id: a, template: {apiVersion: v1, kind: Secret, metadata: {name: a}, stringData: {x: "hunter2-${schema.metadata.labels['a']}"}}}]`,
+			want: `unknown: resources[0].template.stringData.x: …${schema.metadata.labels["…"]}: ` +
+				"metadata.labels.a of the instance is no desired state: a change of it explains none of a resource\n",
+		},
+		"Hidden": {
+			reason:    "a variable with the name of the instance hides it from the inspector",
+			resources: `[{id: c, template: ` + config + `{a: "${schema.spec.zones.map(schema, schema).join(',')}"}}}]`,
+			want: "spec\n  Update ConfigMap data.a\n" +
+				`unknown: resources[0].template.data.a: ${schema.spec.zones.map(schema, schema).join("…")}: ` +
+				"it reads the whole instance; its metadata and status are no desired state\n",
+		},
+		"Kind": {
+			reason:    "it never changes",
+			resources: `[{id: c, template: ` + config + `{a: "${schema.kind}"}}}]`,
+		},
+	})
+}
+
+// TestDeriveFromResources covers KR-18-09: expressions about other resources follow from what those depend on.
+func TestDeriveFromResources(t *testing.T) {
+	testDerive(t, map[string]deriveCase{
 		"Transitive": {
 			reason:    "a field of another resource that has an expression",
 			resources: `[{id: a, template: ` + config + `{x: "${schema.spec.text}", z: "1"}}}, {id: b, template: ` + config + `{x: "${a.data.x}", z: "${a.data.z}"}}}]`,
@@ -145,43 +281,17 @@ func TestDerive(t *testing.T) {
 			want: "spec.text\n  Update ConfigMap data.x\n" +
 				"unknown: resources[1].template.data.x: ${string(a.size())}: resources[0] is an external object: a change of it explains none of a resource\n",
 		},
-		"ListKey": {
-			reason: "with another name it is another container",
-			resources: `[{id: a, template: {apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {template: {spec: {containers: [
-				{name: "${schema.spec.text}", image: "${schema.spec.tier}"}]}}}}}]`,
-			want: "spec.tier\n  Update Deployment spec.template.spec.containers[*].image[Mutate]\n" +
-				"spec.text\n  Update Deployment spec.template.spec.containers[*].name[Mutate] spec.template.spec.containers[*][Insert Delete]\n",
+		"ConstantLabels": {
+			reason: "they are those of the template",
+			resources: `[{id: a, template: {apiVersion: v1, kind: Secret, metadata: {name: a, labels: {x: y}}}},
+				{id: b, template: ` + config + `{x: "${string(a.metadata.labels)}"}}}]`,
 		},
-		"KeyWithPeriods": {
-			reason:    "in brackets",
-			resources: `[{id: a, template: {apiVersion: v1, kind: Service, metadata: {name: a}, spec: {selector: {"app.example.org/x": "${schema.spec.text}"}}}}]`,
-			want:      "spec.text\n  Update Service spec.selector[app.example.org/x][Mutate]\n",
-		},
-		"AnyKey": {
-			reason:    "the key would be a pattern",
-			resources: `[{id: c, template: ` + config + `{"*": "${schema.spec.text}"}}}]`,
-			want:      `unknown: resources[0].template.data.*: ${schema.spec.text}: the key "*" would permit every field` + "\n",
-		},
-		"Secret": {
-			reason:    "an expression may have the value",
-			resources: `[{id: a, template: {apiVersion: v1, kind: Secret, metadata: {name: a}, stringData: {x: "hunter2-${schema.metadata.labels['a']}"}}}]`,
-			want: `unknown: resources[0].template.stringData.x: …${schema.metadata.labels["…"]}: ` +
-				"metadata.labels.a of the instance is no desired state: a change of it explains none of a resource\n",
-		},
-		"ManagedResource": {
-			reason: "its updates open its gate; its deletion is for a person to allow",
-			resources: `[{id: a, includeWhen: ["${schema.spec.enabled}"], template: {apiVersion: rds.example.org/v1, kind: Instance, metadata: {name: a},
-				spec: {forProvider: {size: "${schema.spec.size}"}}}}]`,
-			want: "spec.size\n  Update Instance spec.forProvider.size[Mutate]\n  Update External Instance\n" +
-				"spec.enabled\n  Create,Delete Instance\n" +
-				"unknown: resources[0]: the deletion of its external resource is for a person to allow: add relation External with verb Delete to the rules that may\n",
-		},
-		"SameField": {
-			reason: "two resources of a kind share their rules",
-			resources: `[{id: a, template: ` + config + `{x: "${schema.spec.text}"}}},
-				{id: b, template: ` + config + `{x: "${schema.spec.tier}", z: "${schema.spec.text}"}}}]`,
-			want: "spec.text\n  Update ConfigMap data.x[Mutate] data.z[Mutate]\nspec.tier\n  Update ConfigMap data.x[Mutate]\n",
-		},
+	})
+}
+
+// TestDeriveErrors covers KR-18-09: what is wrong with a graph is an error with the place.
+func TestDeriveErrors(t *testing.T) {
+	testDerive(t, map[string]deriveCase{
 		"NoKind":     {reason: "spec.schema", schema: "{apiVersion: v1}", err: "spec.schema: kind and apiVersion are required"},
 		"NoTemplate": {reason: "neither form", resources: `[{id: a}]`, err: "spec.resources[0]: it must have one of template and externalRef"},
 		"Twice": {reason: "an id", resources: `[{id: a, template: ` + config + `{}}}, {id: a, template: ` + config + `{}}}]`,
@@ -195,59 +305,6 @@ func TestDerive(t *testing.T) {
 			err: "spec.resources[0].includeWhen[0]: it must be an expression in ${…}"},
 		"DynamicKind": {reason: "no kind", resources: `[{id: a, template: {apiVersion: v1, kind: "${schema.spec.text}", metadata: {name: a}}}]`,
 			err: "spec.resources[0].template: apiVersion and kind must be those of a kind"},
-		"KeyOfSpec": {
-			reason:    "a key that is no name is not known to the inspector",
-			resources: `[{id: c, template: ` + config + `{a: "${schema.spec['a-b']}"}}}]`,
-			want: "spec\n  Update ConfigMap data.a\n" +
-				`unknown: resources[0].template.data.a: ${schema.spec["…"]}: it may read any field of the instance: a change of each allows it` + "\n",
-		},
-		"Escaped": {
-			reason:    "kro declares such names escaped",
-			resources: `[{id: c, template: ` + config + `{a: "${schema.spec.a__dash__b}", b: "${schema.spec.__namespace__}"}}}]`,
-			want:      "spec.a-b\n  Update ConfigMap data.a\nspec.namespace\n  Update ConfigMap data.b\n",
-		},
-		"Quoted": {
-			reason:    "the field above a key with periods",
-			resources: "[{id: c, template: " + config + "{a: \"${schema.spec.labels.`a.b`}\"}}}]",
-			want:      "spec.labels\n  Update ConfigMap data.a\n",
-		},
-		"BehindCall": {
-			reason:    "any item of the list may be the one",
-			resources: `[{id: c, template: ` + config + `{a: "${schema.spec.zones.filter(z, z != '').first().orValue({}).name}"}}}]`,
-			want:      "spec.zones\n  Update ConfigMap data.a\n",
-		},
-		"Hidden": {
-			reason:    "a variable with the name of the instance hides it from the inspector",
-			resources: `[{id: c, template: ` + config + `{a: "${schema.spec.zones.map(schema, schema).join(',')}"}}}]`,
-			want: "spec\n  Update ConfigMap data.a\n" +
-				`unknown: resources[0].template.data.a: ${schema.spec.zones.map(schema, schema).join("…")}: ` +
-				"it reads the whole instance; its metadata and status are no desired state\n",
-		},
-		"Kind": {
-			reason:    "it never changes",
-			resources: `[{id: c, template: ` + config + `{a: "${schema.kind}"}}}]`,
-		},
-		"Zero": {
-			reason: "the API server drops what the Go type omits",
-			resources: `[{id: c, template: {apiVersion: apps/v1, kind: Deployment, metadata: {name: c}, spec: {replicas: "${schema.spec.size}",
-				minReadySeconds: "${schema.spec.size}", template: {spec: {hostNetwork: "${schema.spec.enabled}",
-				containers: [{name: c, image: "x${schema.spec.tier}", env: [{name: e, value: "${schema.spec.text}"}]}]}}}}},
-				{id: d, template: {apiVersion: example.org/v1, kind: Thing, metadata: {name: d}, spec: {paused: "${schema.spec.enabled}"}}}]`,
-			want: "spec.size\n  Update Deployment spec.minReadySeconds spec.replicas[Mutate]\n" +
-				"spec.text\n  Update Deployment spec.template.spec.containers[*].env[*].value\n" +
-				"spec.tier\n  Update Deployment spec.template.spec.containers[*].image[Mutate]\n" +
-				"spec.enabled\n  Update Deployment spec.template.spec.hostNetwork\n  Update Thing spec.paused[Mutate]\n",
-		},
-		"EmptyText": {
-			reason:    "two expressions may be empty",
-			resources: `[{id: c, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {a: "${schema.spec.text}${schema.spec.tier}"}}}]`,
-			want:      "spec.text\n  Update ConfigMap data.a\nspec.tier\n  Update ConfigMap data.a\n",
-		},
-		"ConstantLabels": {
-			reason: "they are those of the template",
-			resources: `[{id: a, template: {apiVersion: v1, kind: Secret, metadata: {name: a, labels: {x: y}}}},
-				{id: b, template: ` + config + `{x: "${string(a.metadata.labels)}"}}}]`,
-		},
 		"Iterators": {
 			reason:    "kro has no such collection, and following them would take for ever",
 			resources: `[{id: a, forEach: [{x: "${schema.spec.zones}"}, {y1: "${x + x}"}], template: ` + config + `{}}}]`,
@@ -263,30 +320,7 @@ func TestDerive(t *testing.T) {
 			resources: `[{id: a, template: ` + config + `{x: "${b.data.x}"}}}, {id: b, template: ` + config + `{x: "${a.data.x}"}}}]`,
 			err:       "spec.resources: a cycle: a reads b reads a",
 		},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			if tc.schema == "" {
-				tc.schema = `{apiVersion: v1, kind: Shop, spec: {text: string, tier: 'string | default="a"', size: integer | default=1, enabled: boolean,
-					labels: "map[string]string", zones: "[]string", tiers: "[]string", ingress: {host: string, port: string}}}`
-			}
-			if tc.resources == "" {
-				tc.resources = "[]"
-			}
-			g := readGraphs(t, "apiVersion: kro.run/v1alpha1\nkind: ResourceGraphDefinition\nmetadata: {name: shop}\n"+
-				"spec:\n  schema: "+tc.schema+"\n  resources: "+tc.resources)
-			d, err := Derive(&g[0], DefaultServiceAccount)
-			if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
-				t.Fatalf("%s: want %q, got %v", tc.reason, tc.err, err)
-			}
-			if err != nil {
-				return
-			}
-			if diff := cmp.Diff(tc.want, short(t, d)); diff != "" {
-				t.Errorf("%s: %s", tc.reason, diff)
-			}
-		})
-	}
+	})
 }
 
 // TestRead: graphs are read from any documents; a file without one is an error.
