@@ -19,21 +19,61 @@ import (
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
-// Each case starts from a settled composite with database a (size 1) and thing
+// runCase starts from a settled composite with database a (size 1) and thing
 // b (value x), changes what is observed, and reconciles once with what the
-// pipeline wants now. The outcome must be stable
-// (KR-09-02, KR-09-03, KR-09-04, KR-09-06, KR-09-07).
+// pipeline wants now. The outcome must be stable.
+type runCase struct {
+	reason string
+	change func(s *stage)
+	want   func(w desire)
+	// writes of the reconcile, reason of the condition, parts of its message.
+	writes    []string
+	condition string
+	message   []string
+	check     func(t *testing.T, s *stage)
+}
+
+// testRunFunction runs the function once for each case, and checks what it writes and reports.
+func testRunFunction(t *testing.T, cases map[string]runCase) {
+	t.Helper()
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s, want := settledStage(t)
+			if tc.change != nil {
+				tc.change(s)
+			}
+			if tc.want != nil {
+				tc.want(want)
+			}
+			s.reconcile(want)
+			if d := cmp.Diff(tc.writes, s.writes); d != "" {
+				t.Errorf("%s: writes: -want +got\n%s", tc.reason, d)
+			}
+			_, reason, message := s.condition()
+			if reason != tc.condition {
+				t.Errorf("%s: condition: want %s, got %s: %s", tc.reason, tc.condition, reason, message)
+			}
+			for _, part := range tc.message {
+				if !strings.Contains(message, part) {
+					t.Errorf("%s: message lacks %q: %s", tc.reason, part, message)
+				}
+			}
+			for _, r := range s.rsp.GetResults() {
+				if r.GetSeverity() == fnv1.Severity_SEVERITY_FATAL {
+					t.Errorf("%s: fatal: %s", tc.reason, r.GetMessage())
+				}
+			}
+			if tc.check != nil {
+				tc.check(t, s)
+			}
+			s.stable(want)
+		})
+	}
+}
+
+// TestRunFunction covers KR-09-02 and KR-09-04: which changes pass, and what is emitted for those that are held.
 func TestRunFunction(t *testing.T) {
-	cases := map[string]struct {
-		reason string
-		change func(s *stage)
-		want   func(w desire)
-		// writes of the reconcile, reason of the condition, parts of its message.
-		writes    []string
-		condition string
-		message   []string
-		check     func(t *testing.T, s *stage)
-	}{
+	testRunFunction(t, map[string]runCase{
 		"Nothing": {
 			reason: "a reconcile without a change writes nothing", condition: v1alpha1.ConditionReasonAllowed,
 			check: func(t *testing.T, s *stage) {
@@ -60,6 +100,77 @@ func TestRunFunction(t *testing.T) {
 			want:   func(w desire) { w["a"], w["b"] = database(9), plain("y") },
 			writes: []string{"hold a", "update b"}, condition: v1alpha1.ConditionReasonHeld,
 		},
+		"NewResource": {
+			reason: "an unrequested creation is held, and another resource lists it",
+			want:   func(w desire) { w["c"] = plain("c") }, writes: []string{"annotate " +
+				"a"}, condition: v1alpha1.ConditionReasonHeld, message: []string{`resource "c"`, "creating Thing"},
+		},
+		"NewResourceAsked": {
+			reason: "with an intent it is",
+			change: func(s *stage) { s.intend(2) },
+			want:   func(w desire) { w["c"] = plain("c") }, writes: []string{"create c"}, condition: v1alpha1.ConditionReasonAllowed,
+		},
+		"FieldRemoved": {
+			reason: "a field that the pipeline no longer wants is a change",
+			want:   func(w desire) { w["b"]["spec"] = map[string]any{} }, writes: []string{"hold " +
+				"b"}, condition: v1alpha1.ConditionReasonHeld, message: []string{"spec.value"},
+		},
+		"LateInitialized": {
+			reason: "what a provider adds is not the pipeline's, and no change",
+			change: func(s *stage) {
+				s.update("a", "provider", func(o map[string]any) { ssa.Child(ssa.Child(o, "spec"), "forProvider")["zone"] = "z1" })
+			},
+			condition: v1alpha1.ConditionReasonAllowed,
+		},
+		"AnotherKind": {
+			reason: "another kind under the name is a creation",
+			want: func(w desire) {
+				w["b"] = map[string]any{"apiVersion": "app.example.org/v1", "kind": "Other", "spec": map[string]any{}}
+			},
+			writes: []string{"hold b"}, condition: v1alpha1.ConditionReasonHeld, message: []string{"creating Other"},
+			check: func(t *testing.T, s *stage) {
+				if k := s.rsp.GetDesired().GetResources()["b"].GetResource().GetFields()["kind"].GetStringValue(); k != "Thing" {
+					t.Errorf("want the Thing emitted again, got %s", k)
+				}
+			},
+		},
+		"MaskedByTheGate": {
+			reason: "the gate's mask is no change, and a hold emits the author's value",
+			change: func(s *stage) {
+				s.live["a"] = s.live["a"].DeepCopy() // admission leaves no trace in managedFields
+				ssa.Child(s.live["a"].Object, "spec")["managementPolicies"] = []any{"Observe"}
+				ssa.Child(ssa.Child(s.live["a"].Object, "metadata"), "annotations")[v1alpha1.AnnotationKeyManagementPolicies] = `["*"]`
+			},
+			want: func(w desire) { w["a"] = database(9) }, condition: v1alpha1.ConditionReasonHeld, message: []string{"changing spec.forProvider.size of"},
+			writes: []string{"update a"}, // the stage has no webhook that masks it again
+			check: func(t *testing.T, s *stage) {
+				if p := s.field("a", "spec", "managementPolicies"); !cmp.Equal(p, []any{"*"}) {
+					t.Errorf("managementPolicies: %v", p)
+				}
+			},
+		},
+		"NoManagedFields": {
+			reason: "without managedFields the shape of what is wanted determines what is emitted",
+			change: func(s *stage) {
+				s.live["b"] = s.live["b"].DeepCopy()
+				s.live["b"].SetManagedFields(nil)
+				_ = unstructured.SetNestedField(s.live["b"].Object, "z", "spec", "other")
+			},
+			want: func(w desire) { w["b"] = plain("y") }, condition: v1alpha1.ConditionReasonHeld,
+			check: func(t *testing.T, s *stage) {
+				got := ssa.Object(s.rsp.GetDesired().GetResources()["b"].GetResource())["spec"]
+				if d := cmp.Diff(map[string]any{"value": "x"}, got); d != "" {
+					t.Errorf("emitted spec: -want +got\n%s", d)
+				}
+			},
+			writes: []string{"hold b"}, // managedFields come back, too
+		},
+	})
+}
+
+// TestRunFunctionByMode covers KR-09-06: the mode determines whether drift is held; rejections and freezes hold in both.
+func TestRunFunctionByMode(t *testing.T) {
+	testRunFunction(t, map[string]runCase{
 		"LogMode": {
 			reason: "in log mode drift passes and is reported",
 			change: func(s *stage) { s.input = `{"settleGrace":"10s"}` },
@@ -100,16 +211,12 @@ func TestRunFunction(t *testing.T) {
 			reason: "freezing reports nothing while nothing changes",
 			change: func(s *stage) { s.annotate(v1alpha1.AnnotationKeyFreeze, "true") }, condition: v1alpha1.ConditionReasonAllowed,
 		},
-		"NewResource": {
-			reason: "an unrequested creation is held, and another resource lists it",
-			want:   func(w desire) { w["c"] = plain("c") }, writes: []string{"annotate " +
-				"a"}, condition: v1alpha1.ConditionReasonHeld, message: []string{`resource "c"`, "creating Thing"},
-		},
-		"NewResourceAsked": {
-			reason: "with an intent it is",
-			change: func(s *stage) { s.intend(2) },
-			want:   func(w desire) { w["c"] = plain("c") }, writes: []string{"create c"}, condition: v1alpha1.ConditionReasonAllowed,
-		},
+	})
+}
+
+// TestRunFunctionRemovals covers KR-09-07.
+func TestRunFunctionRemovals(t *testing.T) {
+	testRunFunction(t, map[string]runCase{
 		"RemovalOfThing": {
 			reason: "an unrequested removal is held: the resource is emitted again",
 			want:   func(w desire) { delete(w, "b") }, writes: []string{"hold b"}, condition: v1alpha1.ConditionReasonHeld, message: []string{"deleting Thing"},
@@ -144,18 +251,19 @@ func TestRunFunction(t *testing.T) {
 			},
 			want: func(w desire) { delete(w, "b") }, writes: []string{"delete b"}, condition: v1alpha1.ConditionReasonAllowed,
 		},
-		"FieldRemoved": {
-			reason: "a field that the pipeline no longer wants is a change",
-			want:   func(w desire) { w["b"]["spec"] = map[string]any{} }, writes: []string{"hold " +
-				"b"}, condition: v1alpha1.ConditionReasonHeld, message: []string{"spec.value"},
-		},
-		"LateInitialized": {
-			reason: "what a provider adds is not the pipeline's, and no change",
+		"Deleting": {
+			reason: "while the composite is being deleted, cleanup goes on",
 			change: func(s *stage) {
-				s.update("a", "provider", func(o map[string]any) { ssa.Child(ssa.Child(o, "spec"), "forProvider")["zone"] = "z1" })
+				_ = unstructured.SetNestedField(s.xr.Object, "2026-01-01T12:00:00Z", "metadata", "deletionTimestamp")
 			},
-			condition: v1alpha1.ConditionReasonAllowed,
+			want: func(w desire) { w["b"] = plain("y") }, writes: []string{"update b"}, condition: v1alpha1.ConditionReasonAllowed,
 		},
+	})
+}
+
+// TestRunFunctionApprovals covers KR-09-02 and KR-09-03: approvals are those of users, once and for one intent, and stamps are the function's.
+func TestRunFunctionApprovals(t *testing.T) {
+	testRunFunction(t, map[string]runCase{
 		"PipelineTakesUserAnnotations": {
 			reason: "a Composition cannot approve, freeze or trace",
 			want: func(w desire) {
@@ -195,90 +303,7 @@ func TestRunFunction(t *testing.T) {
 			},
 			want: func(w desire) { w["a"], w["b"] = database(2), plain("y") }, writes: []string{"hold b"}, condition: v1alpha1.ConditionReasonHeld,
 		},
-		"AnotherKind": {
-			reason: "another kind under the name is a creation",
-			want: func(w desire) {
-				w["b"] = map[string]any{"apiVersion": "app.example.org/v1", "kind": "Other", "spec": map[string]any{}}
-			},
-			writes: []string{"hold b"}, condition: v1alpha1.ConditionReasonHeld, message: []string{"creating Other"},
-			check: func(t *testing.T, s *stage) {
-				if k := s.rsp.GetDesired().GetResources()["b"].GetResource().GetFields()["kind"].GetStringValue(); k != "Thing" {
-					t.Errorf("want the Thing emitted again, got %s", k)
-				}
-			},
-		},
-		"MaskedByTheGate": {
-			reason: "the gate's mask is no change, and a hold emits the author's value",
-			change: func(s *stage) {
-				s.live["a"] = s.live["a"].DeepCopy() // admission leaves no trace in managedFields
-				ssa.Child(s.live["a"].Object, "spec")["managementPolicies"] = []any{"Observe"}
-				ssa.Child(ssa.Child(s.live["a"].Object, "metadata"), "annotations")[v1alpha1.AnnotationKeyManagementPolicies] = `["*"]`
-			},
-			want: func(w desire) { w["a"] = database(9) }, condition: v1alpha1.ConditionReasonHeld, message: []string{"changing spec.forProvider.size of"},
-			writes: []string{"update a"}, // the stage has no webhook that masks it again
-			check: func(t *testing.T, s *stage) {
-				if p := s.field("a", "spec", "managementPolicies"); !cmp.Equal(p, []any{"*"}) {
-					t.Errorf("managementPolicies: %v", p)
-				}
-			},
-		},
-		"Deleting": {
-			reason: "while the composite is being deleted, cleanup goes on",
-			change: func(s *stage) {
-				_ = unstructured.SetNestedField(s.xr.Object, "2026-01-01T12:00:00Z", "metadata", "deletionTimestamp")
-			},
-			want: func(w desire) { w["b"] = plain("y") }, writes: []string{"update b"}, condition: v1alpha1.ConditionReasonAllowed,
-		},
-		"NoManagedFields": {
-			reason: "without managedFields the shape of what is wanted determines what is emitted",
-			change: func(s *stage) {
-				s.live["b"] = s.live["b"].DeepCopy()
-				s.live["b"].SetManagedFields(nil)
-				_ = unstructured.SetNestedField(s.live["b"].Object, "z", "spec", "other")
-			},
-			want: func(w desire) { w["b"] = plain("y") }, condition: v1alpha1.ConditionReasonHeld,
-			check: func(t *testing.T, s *stage) {
-				got := ssa.Object(s.rsp.GetDesired().GetResources()["b"].GetResource())["spec"]
-				if d := cmp.Diff(map[string]any{"value": "x"}, got); d != "" {
-					t.Errorf("emitted spec: -want +got\n%s", d)
-				}
-			},
-			writes: []string{"hold b"}, // managedFields come back, too
-		},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			s, want := settledStage(t)
-			if tc.change != nil {
-				tc.change(s)
-			}
-			if tc.want != nil {
-				tc.want(want)
-			}
-			s.reconcile(want)
-			if d := cmp.Diff(tc.writes, s.writes); d != "" {
-				t.Errorf("%s: writes: -want +got\n%s", tc.reason, d)
-			}
-			_, reason, message := s.condition()
-			if reason != tc.condition {
-				t.Errorf("%s: condition: want %s, got %s: %s", tc.reason, tc.condition, reason, message)
-			}
-			for _, part := range tc.message {
-				if !strings.Contains(message, part) {
-					t.Errorf("%s: message lacks %q: %s", tc.reason, part, message)
-				}
-			}
-			for _, r := range s.rsp.GetResults() {
-				if r.GetSeverity() == fnv1.Severity_SEVERITY_FATAL {
-					t.Errorf("%s: fatal: %s", tc.reason, r.GetMessage())
-				}
-			}
-			if tc.check != nil {
-				tc.check(t, s)
-			}
-			s.stable(want)
-		})
-	}
+	})
 }
 
 // Earlier steps' desired composite, context and connection details pass.

@@ -57,15 +57,18 @@ func byLabels(kind string, labels map[string]string) *fnv1.ResourceSelector {
 		Match: &fnv1.ResourceSelector_MatchLabels{MatchLabels: &fnv1.MatchLabels{Labels: labels}}}
 }
 
-// What reports whether Crossplane may read the policies is required first, the policies only where it may: a forbidden
-// fetch fails the pipeline. Without the ClusterRole the condition reports what is missing. All is required in the field
-// that the calling Crossplane supports (KR-09-08).
-func TestRequiresPolicies(t *testing.T) {
-	const crds = "apiextensions.k8s.io/v1"
-	first := map[string]*fnv1.ResourceSelector{
+const crds = "apiextensions.k8s.io/v1"
+
+// firstRequired is what reports whether Crossplane may read the policies.
+func firstRequired() map[string]*fnv1.ResourceSelector {
+	return map[string]*fnv1.ResourceSelector{
 		policies.RequirementKausalityCRD:  byName(crds, "CustomResourceDefinition", "kausalities.kausality.io"),
 		policies.RequirementConfiguration: byName("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "kausality"),
 	}
+}
+
+// allRequired is what is required where it may, by the labels of selecting.
+func allRequired() map[string]*fnv1.ResourceSelector {
 	team := map[string]string{"team": "shop"}
 	all := map[string]*fnv1.ResourceSelector{
 		policies.RequirementPolicies: byLabels("AllowancePolicy", team), policies.RequirementUpgrades: byLabels("UpgradeAllowance", team),
@@ -74,66 +77,29 @@ func TestRequiresPolicies(t *testing.T) {
 		policies.RequirementKausalities:        byLabels("Kausality", nil),
 		policies.RequirementNamespace + "shop": byName("v1", "Namespace", "shop"),
 	}
-	maps.Copy(all, first)
-	readable := resources(readableCRD)
-	modern := []fnv1.Capability{fnv1.Capability_CAPABILITY_CAPABILITIES, fnv1.Capability_CAPABILITY_REQUIRED_RESOURCES}
-	type found = map[string]*fnv1.Resources
-	cases := map[string]struct {
-		reason       string
-		input        string
-		capabilities []fnv1.Capability
-		required     map[string]*fnv1.Resources
-		extra        map[string]*fnv1.Resources
-		want         *fnv1.Requirements
-		note         string
-		policies     int
-	}{
-		"NoSelector": {reason: "an Input without policySelector follows the cluster where there is something to follow", input: enforce, capabilities: modern,
-			want: &fnv1.Requirements{Resources: first}},
-		"NoSelectorNoCRD": {reason: "and reports nothing where there is not", input: enforce, capabilities: modern,
-			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: {}}, want: &fnv1.Requirements{Resources: first}},
-		"NoSelectorNoRole": {reason: "it reports what it cannot read", input: enforce, capabilities: modern,
-			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: resources(unmarkedCRD), policies.RequirementConfiguration: {}},
-			want:     &fnv1.Requirements{Resources: first}, note: "the ClusterRole kausality-crossplane is missing"},
-		"First": {reason: "first the two objects", capabilities: modern, want: &fnv1.Requirements{Resources: first},
-			note: "gives functions no required resources"},
-		"FirstOld": {reason: "a Crossplane without capabilities supports the older field", want: &fnv1.Requirements{ExtraResources: first},
-			note: "gives functions no required resources"},
-		"NoCRD": {reason: "a missing CRD is no failure", capabilities: modern,
-			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: {}}, want: &fnv1.Requirements{Resources: first}, note: "is not installed"},
-		"NoCRDOld": {reason: "nor with v1.20", extra: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: {}},
-			want: &fnv1.Requirements{ExtraResources: first}, note: "is not installed"},
-		"NoRole": {reason: "CRDs by themselves: no fetch would be allowed", capabilities: modern,
-			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: resources(unmarkedCRD), policies.RequirementConfiguration: {}},
-			want:     &fnv1.Requirements{Resources: first}, note: "the ClusterRole kausality-crossplane is missing"},
-		"RoleGone": {reason: "the policy controller knows better than the CRD", capabilities: modern,
-			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: readable, policies.RequirementConfiguration: reporting("none")},
-			want:     &fnv1.Requirements{Resources: first}, note: "kausality manifests --function-only | kubectl apply -f -"},
-		"RoleCame": {reason: "also where the CRDs were installed by themselves", capabilities: modern,
-			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: resources(unmarkedCRD), policies.RequirementConfiguration: reporting("all"),
-				policies.RequirementPolicies: resources(sizePolicy("a"))}, want: &fnv1.Requirements{Resources: all}, policies: 1},
-		"NoReport": {reason: "without a policy controller the CRD decides", capabilities: modern,
-			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: readable, policies.RequirementConfiguration: reporting(""),
-				policies.RequirementPolicies: resources(sizePolicy("a"))}, want: &fnv1.Requirements{Resources: all}, policies: 1},
-		"CRD": {reason: "then the policies", capabilities: modern,
-			required: found{policies.RequirementKausalityCRD: readable}, want: &fnv1.Requirements{Resources: all}, note: "were not fetched"},
-		"Policies": {reason: "what is required stays so on every run", capabilities: modern,
-			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: readable,
-				policies.RequirementPolicies: resources(sizePolicy("a"), sizePolicy("b"))}, want: &fnv1.Requirements{Resources: all}, policies: 2},
-		"PoliciesOld": {reason: "with v1.20 too", extra: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: readable,
-			policies.RequirementPolicies: resources(sizePolicy("a"))}, want: &fnv1.Requirements{ExtraResources: all}, policies: 1},
-		"NoPolicies": {reason: "there may be none", capabilities: modern,
-			required: found{policies.RequirementKausalityCRD: readable, policies.RequirementPolicies: {}}, want: &fnv1.Requirements{Resources: all}},
-		"BadPolicy": {reason: "a policy that does not compile is named", capabilities: modern,
-			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: readable,
-				policies.RequirementPolicies: resources(map[string]any{"metadata": map[string]any{"name": "broken"}})},
-			want: &fnv1.Requirements{Resources: all}, note: "AllowancePolicy broken: "},
-		"OddPolicy": {reason: "and one that is no policy at all", capabilities: modern,
-			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: readable,
-				policies.RequirementPolicies: resources(map[string]any{"spec": "x"})}, want: &fnv1.Requirements{Resources: all}, note: "cannot read AllowancePolicy"},
-		"OtherRequire": {reason: "other steps' requirements are theirs", capabilities: modern, input: enforce,
-			required: map[string]*fnv1.Resources{"other": readable}, want: &fnv1.Requirements{Resources: first}},
-	}
+	maps.Copy(all, firstRequired())
+	return all
+}
+
+// modern are the capabilities of a Crossplane that knows required resources.
+var modern = []fnv1.Capability{fnv1.Capability_CAPABILITY_CAPABILITIES, fnv1.Capability_CAPABILITY_REQUIRED_RESOURCES}
+
+// requireCase is a run with what Crossplane fetched, and what the function requires.
+type requireCase struct {
+	reason string
+	// input is selecting where empty.
+	input        string
+	capabilities []fnv1.Capability
+	required     map[string]*fnv1.Resources
+	extra        map[string]*fnv1.Resources
+	want         *fnv1.Requirements
+	note         string
+	policies     int
+}
+
+// testRequires checks what the function requires and what the condition notes. Every run goes on with the pipeline.
+func testRequires(t *testing.T, cases map[string]requireCase) {
+	t.Helper()
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			if tc.input == "" {
@@ -164,6 +130,68 @@ func TestRequiresPolicies(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRequiresPolicies covers KR-09-08: what reports whether Crossplane may read the policies is required first, the policies only where it
+// may: a forbidden fetch fails the pipeline. Without the ClusterRole the condition reports what is missing. All is required in the field
+// that the calling Crossplane supports.
+func TestRequiresPolicies(t *testing.T) {
+	first, all, readable := firstRequired(), allRequired(), resources(readableCRD)
+	testRequires(t, map[string]requireCase{
+		"NoSelector": {reason: "an Input without policySelector follows the cluster where there is something to follow", input: enforce, capabilities: modern,
+			want: &fnv1.Requirements{Resources: first}},
+		"NoSelectorNoCRD": {reason: "and reports nothing where there is not", input: enforce, capabilities: modern,
+			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: {}}, want: &fnv1.Requirements{Resources: first}},
+		"NoSelectorNoRole": {reason: "it reports what it cannot read", input: enforce, capabilities: modern,
+			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: resources(unmarkedCRD), policies.RequirementConfiguration: {}},
+			want:     &fnv1.Requirements{Resources: first}, note: "the ClusterRole kausality-crossplane is missing"},
+		"First": {reason: "first the two objects", capabilities: modern, want: &fnv1.Requirements{Resources: first},
+			note: "gives functions no required resources"},
+		"FirstOld": {reason: "a Crossplane without capabilities supports the older field", want: &fnv1.Requirements{ExtraResources: first},
+			note: "gives functions no required resources"},
+		"NoCRD": {reason: "a missing CRD is no failure", capabilities: modern,
+			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: {}}, want: &fnv1.Requirements{Resources: first}, note: "is not installed"},
+		"NoCRDOld": {reason: "nor with v1.20", extra: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: {}},
+			want: &fnv1.Requirements{ExtraResources: first}, note: "is not installed"},
+		"NoRole": {reason: "CRDs by themselves: no fetch would be allowed", capabilities: modern,
+			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: resources(unmarkedCRD), policies.RequirementConfiguration: {}},
+			want:     &fnv1.Requirements{Resources: first}, note: "the ClusterRole kausality-crossplane is missing"},
+		"RoleGone": {reason: "the policy controller knows better than the CRD", capabilities: modern,
+			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: readable, policies.RequirementConfiguration: reporting("none")},
+			want:     &fnv1.Requirements{Resources: first}, note: "kausality manifests --function-only | kubectl apply -f -"},
+		"RoleCame": {reason: "also where the CRDs were installed by themselves", capabilities: modern,
+			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: resources(unmarkedCRD), policies.RequirementConfiguration: reporting("all"),
+				policies.RequirementPolicies: resources(sizePolicy("a"))}, want: &fnv1.Requirements{Resources: all}, policies: 1},
+		"NoReport": {reason: "without a policy controller the CRD decides", capabilities: modern,
+			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: readable, policies.RequirementConfiguration: reporting(""),
+				policies.RequirementPolicies: resources(sizePolicy("a"))}, want: &fnv1.Requirements{Resources: all}, policies: 1},
+		"CRD": {reason: "then the policies", capabilities: modern,
+			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: readable}, want: &fnv1.Requirements{Resources: all}, note: "were not fetched"},
+	})
+}
+
+// TestRequiresPoliciesAgain covers KR-09-08: policies that were fetched are required on every run, and are in force where they compile.
+func TestRequiresPoliciesAgain(t *testing.T) {
+	first, all, readable := firstRequired(), allRequired(), resources(readableCRD)
+	testRequires(t, map[string]requireCase{
+		"Policies": {reason: "what is required stays so on every run", capabilities: modern,
+			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: readable,
+				policies.RequirementPolicies: resources(sizePolicy("a"), sizePolicy("b"))}, want: &fnv1.Requirements{Resources: all}, policies: 2},
+		"PoliciesOld": {reason: "with v1.20 too", extra: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: readable,
+			policies.RequirementPolicies: resources(sizePolicy("a"))}, want: &fnv1.Requirements{ExtraResources: all}, policies: 1},
+		"NoPolicies": {reason: "there may be none", capabilities: modern,
+			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: readable, policies.RequirementPolicies: {}},
+			want:     &fnv1.Requirements{Resources: all}},
+		"BadPolicy": {reason: "a policy that does not compile is named", capabilities: modern,
+			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: readable,
+				policies.RequirementPolicies: resources(map[string]any{"metadata": map[string]any{"name": "broken"}})},
+			want: &fnv1.Requirements{Resources: all}, note: "AllowancePolicy broken: "},
+		"OddPolicy": {reason: "and one that is no policy at all", capabilities: modern,
+			required: map[string]*fnv1.Resources{policies.RequirementKausalityCRD: readable,
+				policies.RequirementPolicies: resources(map[string]any{"spec": "x"})}, want: &fnv1.Requirements{Resources: all}, note: "cannot read AllowancePolicy"},
+		"OtherRequire": {reason: "other steps' requirements are theirs", capabilities: modern, input: enforce,
+			required: map[string]*fnv1.Resources{"other": readable}, want: &fnv1.Requirements{Resources: first}},
+	})
 }
 
 // Policies of the Input that cannot be understood are its author's fault.
