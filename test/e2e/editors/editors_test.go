@@ -44,55 +44,11 @@ func TestEditors(t *testing.T) {
 		WebhookArgs: []string{"--approver-rbac=true"}})
 	t.Cleanup(e.Stop)
 	require.NoError(t, err)
-	kubeconfig, err := e.Kubeconfig("rbac-manager", "")
-	require.NoError(t, err)
-	manager := exec.Command(e.Bins[parts.Crossplane], "rbac", "start", "--provider-clusterrole=crossplane:allowed-provider-permissions")
-	manager.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
-	running, err := e.Serve(ctx, "rbac-manager", manager)
-	require.NoError(t, err)
 	api, err := kubernetes.NewForConfig(e.Config())
 	require.NoError(t, err)
-	var rules []rbacv1.PolicyRule
-	wait.For(t, "the RBAC manager to write the role of editors", time.Minute, func(ctx context.Context) error {
-		r, err := api.RbacV1().ClusterRoles().Get(ctx, role, metav1.GetOptions{})
-		if err == nil {
-			rules = r.Rules
-		}
-		return err
-	})
-	running.Stop()
-	require.Contains(t, fmt.Sprint(rules), "xdatabases/status")
-	require.Equal(t, []string{"*"}, rules[0].Verbs, "which contain approve")
-
-	hans, err := e.As(story.Hans)
-	require.NoError(t, err)
-	xr := &unstructured.Unstructured{Object: map[string]any{"apiVersion": story.XDatabases.GroupVersion().String(), "kind": "XDatabase",
-		"metadata": map[string]any{"name": "edited", "namespace": "default"}, "spec": map[string]any{"size": int64(1)}}}
-	_, err = hans.Resource(story.XDatabases).Namespace("default").Create(ctx, xr, metav1.CreateOptions{})
-	require.NoError(t, err)
-	wait.For(t, "the composite to settle", 2*time.Minute, func(ctx context.Context) error {
-		o, err := hans.Resource(story.XDatabases).Namespace("default").Get(ctx, "edited", metav1.GetOptions{})
-		if err == nil && o.GetAnnotations()[v1alpha1.AnnotationKeySettledGeneration] == "" {
-			err = fmt.Errorf("it has not settled")
-		}
-		return err
-	})
-
-	bind := func(name, role string, subject rbacv1.Subject) {
-		_, err := api.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}, Subjects: []rbacv1.Subject{subject}}, metav1.CreateOptions{})
-		require.NoError(t, err)
-	}
-	person := func(name string) rbacv1.Subject {
-		return rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}
-	}
-	bind("edna-edits", role, person("edna"))
-	bind("ci-edits", role, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "ci"})
-	bind("amy-edits", role, person("amy"))
-	_, err = api.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "approves"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{story.XDatabases.Group}, Resources: []string{"xdatabases/approval"}, Verbs: []string{"approve"}}}}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	bind("amy-approves", "approves", person("amy"))
+	writeRole(ctx, t, e, api)
+	createComposite(ctx, t, e)
+	bindEditors(ctx, t, api)
 
 	as := func(user string) dynamic.ResourceInterface {
 		c, err := dynamic.NewForConfig(e.ConfigAs(user))
@@ -136,4 +92,64 @@ func TestEditors(t *testing.T) {
 	o, err := as("amy").Get(ctx, "edited", metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.NotContains(t, o.GetAnnotations()[v1alpha1.AnnotationKeyControllers], ",", "one controller is recorded: Crossplane")
+}
+
+// writeRole runs Crossplane's RBAC manager until it has written the role of editors.
+func writeRole(ctx context.Context, t *testing.T, e *story.Env, api kubernetes.Interface) {
+	t.Helper()
+	kubeconfig, err := e.Kubeconfig("rbac-manager", "")
+	require.NoError(t, err)
+	manager := exec.Command(e.Bins[parts.Crossplane], "rbac", "start", "--provider-clusterrole=crossplane:allowed-provider-permissions")
+	manager.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	running, err := e.Serve(ctx, "rbac-manager", manager)
+	require.NoError(t, err)
+	var rules []rbacv1.PolicyRule
+	wait.For(t, "the RBAC manager to write the role of editors", time.Minute, func(ctx context.Context) error {
+		r, err := api.RbacV1().ClusterRoles().Get(ctx, role, metav1.GetOptions{})
+		if err == nil {
+			rules = r.Rules
+		}
+		return err
+	})
+	running.Stop()
+	require.Contains(t, fmt.Sprint(rules), "xdatabases/status")
+	require.Equal(t, []string{"*"}, rules[0].Verbs, "which contain approve")
+}
+
+// createComposite creates edited as hans, and waits until it has settled.
+func createComposite(ctx context.Context, t *testing.T, e *story.Env) {
+	t.Helper()
+	hans, err := e.As(story.Hans)
+	require.NoError(t, err)
+	xr := &unstructured.Unstructured{Object: map[string]any{"apiVersion": story.XDatabases.GroupVersion().String(), "kind": "XDatabase",
+		"metadata": map[string]any{"name": "edited", "namespace": "default"}, "spec": map[string]any{"size": int64(1)}}}
+	_, err = hans.Resource(story.XDatabases).Namespace("default").Create(ctx, xr, metav1.CreateOptions{})
+	require.NoError(t, err)
+	wait.For(t, "the composite to settle", 2*time.Minute, func(ctx context.Context) error {
+		o, err := hans.Resource(story.XDatabases).Namespace("default").Get(ctx, "edited", metav1.GetOptions{})
+		if err == nil && o.GetAnnotations()[v1alpha1.AnnotationKeySettledGeneration] == "" {
+			err = fmt.Errorf("it has not settled")
+		}
+		return err
+	})
+}
+
+// bindEditors lets edna, amy and a ServiceAccount edit composites, and amy approve.
+func bindEditors(ctx context.Context, t *testing.T, api kubernetes.Interface) {
+	t.Helper()
+	bind := func(name, role string, subject rbacv1.Subject) {
+		_, err := api.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}, Subjects: []rbacv1.Subject{subject}}, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	person := func(name string) rbacv1.Subject {
+		return rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}
+	}
+	bind("edna-edits", role, person("edna"))
+	bind("ci-edits", role, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "ci"})
+	bind("amy-edits", role, person("amy"))
+	_, err := api.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "approves"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{story.XDatabases.Group}, Resources: []string{"xdatabases/approval"}, Verbs: []string{"approve"}}}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	bind("amy-approves", "approves", person("amy"))
 }

@@ -31,14 +31,42 @@ func lines(text string) string {
 	return b.String()
 }
 
+// died is the package, which failed as a whole.
+var died = []string{"p"}
+
+// judgeCase is the events of each attempt, and what is made of them.
+type judgeCase struct {
+	reason   string
+	attempts []string
+	subtests bool
+	want     judgement
+}
+
+// testJudge judges attempts of package p.
+func testJudge(t *testing.T, cases map[string]judgeCase) {
+	t.Helper()
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var attempts []attempt
+			for _, text := range tc.attempts {
+				a, err := parseEvents(strings.NewReader(lines(text)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				attempts = append(attempts, a)
+			}
+			got := judge("p", attempts, tc.subtests, func(*result) float64 { return 7 })
+			got.seconds = 0
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(judgement{})); diff != "" {
+				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestJudge: which tests count, and as what.
 func TestJudge(t *testing.T) {
-	died := []string{"p"}
-	cases := map[string]struct {
-		reason   string
-		attempts []string
-		subtests bool
-		want     judgement
-	}{
+	testJudge(t, map[string]judgeCase{
 		"Leaves": {
 			reason:   "A test with subtests is not counted beside them.",
 			attempts: []string{"start\nrun TestA\nrun TestA/one\nrun TestA/two\npass TestA/one\npass TestA/two\npass TestA\nrun TestAB\npass TestAB\npass"},
@@ -59,6 +87,12 @@ func TestJudge(t *testing.T) {
 			attempts: []string{"start\nrun TestA\noutput TestA a_test.go:3: no terraform here\noutput TestA --- SKIP: TestA\nskip TestA\npass"},
 			want:     judgement{tally: tally{Skipped: []skip{{"p.TestA", "a_test.go:3: no terraform here"}}}},
 		},
+	})
+}
+
+// TestJudgeRepeated: what the repetition of a test that failed shows.
+func TestJudgeRepeated(t *testing.T) {
+	testJudge(t, map[string]judgeCase{
 		"Flaky": {
 			reason:   "A test that fails and passes when it is repeated is flaky, and passed.",
 			attempts: []string{"start\nrun TestA\nfail TestA\nrun TestB\npass TestB\nfail\nstart\nrun TestA\npass TestA\npass"},
@@ -87,6 +121,12 @@ func TestJudge(t *testing.T) {
 			want: judgement{tally: tally{Passed: 1, Failed: []string{"p.TestA/2"}, Flaky: []flake{{Test: "TestA/1", Package: "p", Seconds: 2, Pressure: 7}}},
 				failures: 2},
 		},
+	})
+}
+
+// TestJudgeDied: a package whose tests have no results is one failure, and is repeated once as a whole if it was built.
+func TestJudgeDied(t *testing.T) {
+	testJudge(t, map[string]judgeCase{
 		"Unbuilt": {
 			reason:   "A package that does not build is one failure, and not repeated.",
 			attempts: []string{"unbuilt"},
@@ -137,22 +177,5 @@ func TestJudge(t *testing.T) {
 			attempts: []string{"start\noutput - signal: killed\nfail", "start\noutput - signal: killed\nfail"},
 			want:     judgement{tally: tally{Failed: died}, failures: 2},
 		},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			var attempts []attempt
-			for _, text := range tc.attempts {
-				a, err := parseEvents(strings.NewReader(lines(text)))
-				if err != nil {
-					t.Fatal(err)
-				}
-				attempts = append(attempts, a)
-			}
-			got := judge("p", attempts, tc.subtests, func(*result) float64 { return 7 })
-			got.seconds = 0
-			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(judgement{})); diff != "" {
-				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
-			}
-		})
-	}
+	})
 }
