@@ -20,6 +20,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/cluster"
 	"github.com/kausality-io/function-kausality/internal/cluster/informer"
@@ -119,7 +120,8 @@ func New(c *cluster.Cluster, m *Memory, grace time.Duration, log logr.Logger) (*
 	return s, nil
 }
 
-// changed objects are reconciled, and their parents, which settle by them.
+// changed objects are reconciled where something may be recorded on them, and their parents where these settle by them: most writes are to
+// objects that nothing is recorded on.
 func (s *Settler) changed(old, new *states.Object) {
 	if new == nil {
 		s.memory.Forget(old.State.UID)
@@ -130,18 +132,37 @@ func (s *Settler) changed(old, new *states.Object) {
 		from = old.ResourceVersion
 	}
 	s.memory.StatusStored(from, new.State, new.StatusDigest)
+	known := false
 	if new.Role != parent.RoleManaged {
-		s.memory.observed(new.State) // here, since the queue skips states that lasted only for a moment
+		_, known, _ = s.memory.observed(new.State) // here, since the queue skips states that lasted only for a moment
 	}
-	if new.Role != parent.RoleManaged || len(approval.Counted(new.Annotations)) > 0 {
+	if known || s.lacks(new.State) {
 		s.queue.Add(new.State.Ref)
 	}
 	if new.Parent.Name == "" {
 		return
 	}
-	if p := s.states.Cached(new.Parent); p != nil {
+	if p := s.states.Cached(new.Parent); p != nil && s.settlesBy(p.State) {
 		s.queue.Add(p.State.Ref)
 	}
+}
+
+// lacks reports whether something may be missing on an object that cannot settle, since it shows no observed generation.
+func (s *Settler) lacks(o *parent.State) bool {
+	if len(approval.Counted(o.Annotations)) > 0 {
+		return true
+	}
+	return o.Role != parent.RoleManaged && (s.memory.isParent(o) || o.Annotations[v1alpha1.AnnotationKeyClaims] != "" || s.memory.scaleOf(o.UID) != nil)
+}
+
+// settlesBy reports whether changes of its children change what is recorded on an object: an XR or Claim settles by them, until it has, and
+// claims of approvals end by them.
+func (s *Settler) settlesBy(p *parent.State) bool {
+	if p.Annotations[v1alpha1.AnnotationKeyClaims] != "" {
+		return true
+	}
+	intent, _ := trace.Intent(p)
+	return (p.Role == parent.RoleComposite || p.Role == parent.RoleClaim) && max(p.SettledGeneration(), s.memory.Settled(p.Ref)) < intent.Generation
 }
 
 // NoteParent notes that an object is a parent, which its watch may have shown before that was known.

@@ -272,6 +272,74 @@ func TestSettlerSeesEachObserved(t *testing.T) {
 	assert.Equal(t, int64(4), got)
 }
 
+// family has one parent, whatever it is that is read.
+type family struct {
+	objects
+	parent *parent.State
+}
+
+// Cached is the parent.
+func (f family) Cached(parent.Ref) *states.Object {
+	if f.parent == nil {
+		return nil
+	}
+	return &states.Object{State: f.parent}
+}
+
+// TestSettlerWakes: a change of an object concerns what may be recorded on it, and its parent only where that settles by it (KR-03-06).
+func TestSettlerWakes(t *testing.T) {
+	const claims = v1alpha1.AnnotationKeyClaims
+	child := &parent.State{Ref: parent.Ref{Name: "child", UID: "child"}, Parent: parent.Ref{Name: "parent"}, Generation: 2}
+	with := func(s *parent.State, edit func(*parent.State)) *parent.State {
+		c := *s
+		edit(&c)
+		return &c
+	}
+	composite := with(child, func(s *parent.State) {
+		s.Ref, s.Parent, s.Role, s.Generation = parent.Ref{Name: "parent", UID: "parent"}, parent.Ref{}, parent.RoleComposite, 3
+	})
+	annotated := func(s *parent.State, key, value string) *parent.State {
+		return with(s, func(s *parent.State) { s.Annotations = map[string]string{key: value} })
+	}
+	plain := with(composite, func(s *parent.State) { s.Role = parent.RoleNone })
+	for name, tc := range map[string]struct {
+		child, parent *parent.State
+		noted, scaled bool
+		want          []string
+	}{
+		"Nothing":       {child: child},
+		"Observes":      {child: with(child, func(s *parent.State) { s.HasObserved, s.ObservedGeneration = true, 2 }), want: []string{"child"}},
+		"Parent":        {child: child, noted: true, want: []string{"child"}},
+		"Marked":        {child: annotated(child, v1alpha1.AnnotationKeyPhase, "Initializing"), want: []string{"child"}},
+		"Claims":        {child: annotated(child, claims, "[]"), want: []string{"child"}},
+		"Scaled":        {child: child, scaled: true, want: []string{"child"}},
+		"Managed":       {child: with(child, func(s *parent.State) { s.Role, s.HasObserved, s.ObservedGeneration = parent.RoleManaged, true, 2 })},
+		"Composed":      {child: child, parent: composite, want: []string{"parent"}},
+		"Settled":       {child: child, parent: annotated(composite, v1alpha1.AnnotationKeySettledGeneration, "3")},
+		"PlainParent":   {child: child, parent: plain},
+		"PendingClaims": {child: child, parent: annotated(plain, claims, "[]"), want: []string{"parent"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := idleSettler(t)
+			w.states = family{parent: tc.parent}
+			if tc.noted {
+				w.memory.NoteParent(tc.child)
+			}
+			if tc.scaled {
+				w.memory.write(tc.child.UID, func(o *record) { o.scale = &scaling{} })
+			}
+			w.changed(nil, &states.Object{State: tc.child})
+			var got []string
+			for w.queue.Len() > 0 {
+				ref, _ := w.queue.Get()
+				got = append(got, ref.Name)
+				w.queue.Done(ref)
+			}
+			assert.Equal(t, tc.want, got)
+		})
+	}
+}
+
 // TestSettlerWritesTogether: a phase that is all there is to write waits for the controllers and for the latch, not for ever, and one
 // that was reached is written although it flaps before (KR-04-17).
 func TestSettlerWritesTogether(t *testing.T) {
