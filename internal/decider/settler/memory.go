@@ -233,10 +233,9 @@ func (m *Memory) waits(uid types.UID, phase string) (since time.Time) {
 // generation it had when its status was last written (KR-03-02). since is when the last intent became
 // observed; zero if that was before the first look (KR-03-01).
 func (m *Memory) observed(s *parent.State) (generation int64, known bool, since time.Time) {
-	intent, _ := trace.Intent(s)
 	m.write(s.UID, func(o *record) {
 		if s.HasObserved {
-			if o.looked && o.observed < intent.Generation && s.ObservedGeneration >= intent.Generation {
+			if o.looked && o.observed < s.ObservedGeneration && passes(s, o.observed) {
 				o.observedAt = m.now()
 			}
 			o.observed = max(o.observed, s.ObservedGeneration)
@@ -248,6 +247,13 @@ func (m *Memory) observed(s *parent.State) (generation int64, known bool, since 
 		}
 	})
 	return generation, generation > 0, since
+}
+
+// passes reports whether the observed generation of an object is the first since one that its last intent is
+// observed at.
+func passes(s *parent.State, since int64) bool {
+	intent, _ := trace.Intent(s)
+	return since < intent.Generation && intent.Generation <= s.ObservedGeneration
 }
 
 // Touch an object on which an intent or a user annotation was admitted.

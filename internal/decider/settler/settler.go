@@ -161,8 +161,11 @@ func (s *Settler) settlesBy(p *parent.State) bool {
 	if p.Annotations[v1alpha1.AnnotationKeyClaims] != "" {
 		return true
 	}
+	if p.Role != parent.RoleComposite && p.Role != parent.RoleClaim {
+		return false
+	}
 	intent, _ := trace.Intent(p)
-	return (p.Role == parent.RoleComposite || p.Role == parent.RoleClaim) && max(p.SettledGeneration(), s.memory.Settled(p.Ref)) < intent.Generation
+	return max(p.SettledGeneration(), s.memory.Settled(p.Ref)) < intent.Generation
 }
 
 // NoteParent notes that an object is a parent, which its watch may have shown before that was known.
