@@ -3,11 +3,12 @@ package parent
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -22,6 +23,9 @@ func isDesired(name string) bool {
 	}
 	return true
 }
+
+// stored makes the bytes that are hashed those of encoding/json: digests are stored on objects, and compared with those of other releases.
+var stored = jsonv1.DefaultOptionsV1()
 
 // digest returns a hash of the desired state of an object without what Crossplane writes into it. The
 // object itself is part of it, and the version it was read in: a digest that a controller copies from
@@ -43,12 +47,11 @@ func digest(o *unstructured.Unstructured, role Role) uint64 {
 			delete(desired, "spec")
 		}
 	}
-	raw, err := json.Marshal([]any{o.GetUID(), o.GetAPIVersion(), o.GetKind(), desired})
-	if err != nil {
+	sum := sha256.New()
+	if err := json.MarshalWrite(sum, []any{string(o.GetUID()), o.GetAPIVersion(), o.GetKind(), desired}, stored); err != nil {
 		return 0 // not JSON types: then nothing is known
 	}
-	sum := sha256.Sum256(raw)
-	return binary.BigEndian.Uint64(sum[:])
+	return binary.BigEndian.Uint64(sum.Sum(nil))
 }
 
 // SettledState returns what to store of the desired state as AnnotationKeySettledState, where it is

@@ -1,6 +1,9 @@
 package parent
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -158,5 +161,22 @@ func TestAsSettled(t *testing.T) {
 func TestSettledStateIsStable(t *testing.T) {
 	if got, want := Sum(parse(t, settledXR), RoleComposite).SettledState(4), "4,2ce137e716cdf89b"; got != want {
 		t.Errorf("want %s, got %s", want, got)
+	}
+}
+
+// TestStoredDigest: the digest of a state is that of its JSON by encoding/json, as earlier releases stored it.
+func TestStoredDigest(t *testing.T) {
+	o := parse(t, settledXR)
+	o.Object["spec"] = map[string]any{
+		"text": "<a href=\"x\">&\u2028é\x00\b\f</a>", "none": nil, "list": []any{}, "object": map[string]any{},
+		"numbers": []any{int64(-1), int64(1) << 60, 1.0, 1.5, 1e-7, 1e21, 123456789.125}, "b": true, "a": map[string]any{"z": "1", "é": "2", "Z": "3"},
+	}
+	raw, err := json.Marshal([]any{"u1", "example.org/v1", "XDatabase", map[string]any{"spec": o.Object["spec"]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(raw)
+	if diff := cmp.Diff(binary.BigEndian.Uint64(sum[:]), Sum(o, RoleNone).Desired); diff != "" {
+		t.Error(diff)
 	}
 }
