@@ -53,12 +53,13 @@ type object struct{ runtime.Serializer }
 // is left to the serializer of the dynamic client: statuses, lists, and bytes that it has an error for.
 func (o object) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	u, ok := into.(*unstructured.Unstructured)
-	if into == nil {
-		u = &unstructured.Unstructured{}
+	decode := Object
+	if into == nil { // only of events
+		u, decode = &unstructured.Unstructured{}, Outline
 	} else if !ok {
 		return o.Serializer.Decode(data, defaults, into)
 	}
-	read, err := Object(data)
+	read, err := decode(data)
 	version, _ := read["apiVersion"].(string)
 	kind, _ := read["kind"].(string)
 	_, list := read["items"].([]any)

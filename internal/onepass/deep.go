@@ -13,7 +13,7 @@ func deep(raw []byte) (review map[string]any, ok bool) {
 	if len(objects) == 0 {
 		return nil, false
 	}
-	review, err := values(outer, true)
+	review, err := values(outer, parser{shared: true})
 	if err != nil {
 		return nil, false
 	}
@@ -22,7 +22,7 @@ func deep(raw []byte) (review map[string]any, ok bool) {
 		return nil, false
 	}
 	for key, object := range objects {
-		if request[key], err = values(object, true); err != nil {
+		if request[key], err = values(object, parser{shared: true}); err != nil {
 			return nil, false
 		}
 	}

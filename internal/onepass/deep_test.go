@@ -15,7 +15,7 @@ func TestDeepObjects(t *testing.T) {
 	const depth = 10_000
 	object := nested(depth-1, `{"kind":"Thing","b":"\"}]{[\\"}`)
 	review := `{"kind":"AdmissionReview","request":{"uid":"u1","object":` + object + `,"kind":{"kind":"object"},"oldObject":` + object + `,"operation":"UPDATE"}}`
-	if _, err := values([]byte(review), true); err == nil {
+	if _, err := values([]byte(review), parser{shared: true}); err == nil {
 		t.Fatal("the decoder reads it as it is")
 	}
 	read, err := Review([]byte(review))

@@ -6,20 +6,25 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Object returns what k8s.io/apimachinery/pkg/util/json reads of a JSON object: whole numbers are int64 if they fit,
 // others float64, and the last of equal names counts. It reads every byte once.
-func Object(raw []byte) (map[string]any, error) { return values(raw, false) }
+func Object(raw []byte) (map[string]any, error) { return values(raw, parser{}) }
+
+// Outline is Object without the inner names of managedFields, which are much of an object and which no summary of it has: of fieldsV1 it
+// reads the names of two levels ("f:spec", "f:size"), and of f:status those of three, which name conditions.
+func Outline(raw []byte) (map[string]any, error) { return values(raw, parser{outline: true}) }
 
 // Review is Object for an AdmissionReview. Parts of an "oldObject" that are byte for byte the same in the
 // "object" before it are the same value, as are all objects without fields, so that none may be modified.
 // docs/design/0008-reading-reviews.md has what that saves. A review is nested deeper than the objects in it, which
 // may be as deep as the decoder reads: see deep.
 func Review(raw []byte) (map[string]any, error) {
-	m, err := values(raw, true)
+	m, err := values(raw, parser{shared: true})
 	if err != nil {
 		if read, ok := deep(raw); ok {
 			return read, nil
@@ -28,8 +33,11 @@ func Review(raw []byte) (map[string]any, error) {
 	return m, err
 }
 
-func values(raw []byte, shared bool) (map[string]any, error) {
-	p := parser{raw: raw, shared: shared, in: jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
+// values of an object, read by p.
+func values(raw []byte, p parser) (map[string]any, error) {
+	p.reading = lists.Get().(*reading) //nolint:forcetypeassert // lists has nothing else.
+	defer p.release()
+	p.raw, p.in = raw, jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	v, err := p.value(nil, nil)
 	if err != nil {
 		return nil, err
@@ -47,13 +55,10 @@ func values(raw []byte, shared bool) (map[string]any, error) {
 // parser of one object.
 type parser struct {
 	raw []byte
-	// shared is true for a review.
-	shared bool
-	in     *jsontext.Decoder
-	// members of objects and items of lists that are being read: each map and slice is allocated once, in
-	// its final size.
-	members []member
-	items   []any
+	// shared is true for a review, outline for the object of an event.
+	shared, outline bool
+	in              *jsontext.Decoder
+	*reading
 	// empty is the one object without fields: managedFields have very many.
 	empty map[string]any
 }
@@ -61,6 +66,29 @@ type parser struct {
 type member struct {
 	name  string
 	value any
+}
+
+// reading has the members of objects and items of lists that are being read: each map and slice is allocated once, in its final size.
+type reading struct {
+	members []member
+	items   []any
+}
+
+// lists are used again: together they are as large as what is read.
+var lists = sync.Pool{New: func() any { return &reading{} }}
+
+// maxReading bounds what is kept for the next object, in members and items.
+const maxReading = 1024
+
+// release the lists, without what they refer to.
+func (r *reading) release() {
+	if cap(r.members) > maxReading || cap(r.items) > maxReading {
+		return
+	}
+	clear(r.members[:cap(r.members)])
+	clear(r.items[:cap(r.items)])
+	r.members, r.items = r.members[:0], r.items[:0]
+	lists.Put(r)
 }
 
 const (
@@ -160,6 +188,8 @@ func (p *parser) field(name string, like, own, object *part) (any, error) {
 			own.fields[name] = field
 		}
 		return v, err
+	case p.outline && name == "metadata" && p.in.StackDepth() == 1:
+		return p.names(p.metadata)
 	case own != nil || !p.shared:
 		return p.value(nil, nil)
 	case name == "object":
