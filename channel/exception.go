@@ -143,3 +143,33 @@ func DecideException(c Click, scope ExceptionScope, now *v1alpha1.Drift, s Rulin
 	}
 	return exceptionLike(now, scope, c.Until), ""
 }
+
+// ScopeText returns what an exception like a change is about, as the end of a sentence.
+func ScopeText(d *v1alpha1.Drift, scope ExceptionScope) string {
+	c := d.Spec.Child
+	switch {
+	case scope == ExceptionObject:
+		return "of " + Describe(c) + " alone"
+	case c.Namespace == "":
+		return "of each " + c.Kind + " of " + c.APIVersion + " in the whole cluster"
+	}
+	return "of each " + c.Kind + " of " + c.APIVersion + " in Namespace " + c.Namespace
+}
+
+// ExceptionEffects returns what an exception will do, in sentences.
+func ExceptionEffects(d *v1alpha1.Drift, s Ruling) []string {
+	out := []string{
+		"Until the time that you choose, updates by " + d.Spec.User + " pass without an approval: each of them, and of any field.",
+		"Its deletion is held as before, and so is what changes its external name, provider configuration or deletion policy.",
+		"Rejections and freezes refuse as before.",
+		"What its own controller then changes below it follows from that.",
+		"The change below passes when its controller tries it again. The command that ends the exception before its time is shown then.",
+	}
+	if d.Status.Lacks != "" {
+		out = append(out, "The votes that are missing are not needed then: "+d.Status.Lacks+".")
+	}
+	if s.Frozen != nil {
+		out = append(out, "It has an effect once the freeze ends: "+s.Frozen.Why()+".")
+	}
+	return out
+}

@@ -6,8 +6,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -33,4 +35,11 @@ func (a *Actor) Create(ctx context.Context, o *unstructured.Unstructured) error 
 		return &RefusedError{fmt.Errorf("another %s has the name %s", o.GetKind(), o.GetName())}
 	}
 	return nil
+}
+
+// Scoped reports whether a change is about an object in a Namespace, or of a kind that has none: without one, an exception is for the whole cluster.
+func Scoped(mapper meta.RESTMapper, d *v1alpha1.Drift) bool {
+	gvk := schema.FromAPIVersionAndKind(d.Spec.Child.APIVersion, d.Spec.Child.Kind)
+	m, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	return err == nil && (m.Scope.Name() == meta.RESTScopeNameRoot) == (d.Spec.Child.Namespace == "")
 }

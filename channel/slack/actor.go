@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"context"
 	"errors"
 	"regexp"
 
@@ -9,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/channel"
 	act "github.com/kausality-io/function-kausality/channel/actor"
 )
 
@@ -23,8 +26,30 @@ func actors(config *rest.Config, mapper meta.RESTMapper) func(Person) (actor, er
 		}
 		as := rest.CopyConfig(config)
 		as.Impersonate = rest.ImpersonationConfig{UserName: p.User, Groups: p.Groups}
-		return act.New(as, mapper, FieldManager)
+		made, err := act.New(as, mapper, FieldManager)
+		if err != nil {
+			return nil, err
+		}
+		return excepting{made, mapper}, nil
 	}
+}
+
+// excepting is an actor that makes exceptions.
+type excepting struct {
+	*act.Actor
+	mapper meta.RESTMapper
+}
+
+// Except implements actor.
+func (e excepting) Except(ctx context.Context, d *v1alpha1.Drift, made *channel.Exception) error {
+	if !act.Scoped(e.mapper, d) {
+		return &act.RefusedError{Err: errors.New("its kind has Namespaces, and it names none: the exception would be for all of them")}
+	}
+	policy, err := made.Policy()
+	if err != nil {
+		return err
+	}
+	return e.Create(ctx, policy)
 }
 
 // impersonationRefused is how the API server words that a client may not act as a user: by all of the user's rights, or by constrained impersonation

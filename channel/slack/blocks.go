@@ -157,7 +157,7 @@ const actionPrefix = "kausality:"
 
 // label returns the label of the button of an action.
 func label(a channel.Action) string {
-	if a == channel.ActionReject || a == channel.ActionSnooze { // more is entered or chosen then
+	if a == channel.ActionReject || a == channel.ActionSnooze || a == channel.ActionException { // more is entered or chosen then
 		return channel.Label(a) + "…"
 	}
 	return channel.Label(a)

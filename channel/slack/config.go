@@ -209,24 +209,41 @@ func (c *Config) Warnings() (out []string) {
 
 // Tokens of the app in Slack.
 type Tokens struct {
-	// Bot token, xoxb-…, and the app-level token, xapp-…, with the scope connections:write.
-	Bot, App string
+	// Bot token, xoxb-….
+	Bot string
+	// App-level token, xapp-…, with the scope connections:write, for Socket Mode; empty where Slack sends requests by HTTP.
+	App string
+	// Signing secret of the app, which those requests are signed by; empty for Socket Mode.
+	Signing string
 }
 
-// ReadTokens reads the tokens from files, without white space around them.
-func ReadTokens(bot, app string) (t Tokens, err error) {
+// TokenFiles are the files of tokens, one in each.
+type TokenFiles struct{ Bot, App, Signing string }
+
+// Read returns the tokens, without white space around them.
+func (f TokenFiles) Read() (t Tokens, err error) {
+	if (f.App == "") == (f.Signing == "") {
+		return t, errors.New("give --app-token-file for Socket Mode, or --signing-secret-file for requests by HTTP")
+	}
 	for _, f := range []struct {
 		flag, file, prefix string
 		to                 *string
-	}{{"--bot-token-file", bot, "xoxb-", &t.Bot}, {"--app-token-file", app, "xapp-", &t.App}} {
-		if f.file == "" {
+	}{{"--bot-token-file", f.Bot, "xoxb-", &t.Bot}, {"--app-token-file", f.App, "xapp-", &t.App}, {"--signing-secret-file", f.Signing, "", &t.Signing}} {
+		switch {
+		case f.file == "" && f.to == &t.Bot:
 			return t, fmt.Errorf("%s is required", f.flag)
+		case f.file == "":
+			continue
 		}
 		raw, err := os.ReadFile(f.file)
 		if err != nil {
 			return t, fmt.Errorf("%s: %w", f.flag, err)
 		}
-		if *f.to = strings.TrimSpace(string(raw)); !strings.HasPrefix(*f.to, f.prefix) {
+		*f.to = strings.TrimSpace(string(raw))
+		switch {
+		case *f.to == "":
+			return t, fmt.Errorf("%s: %s is empty", f.flag, f.file)
+		case !strings.HasPrefix(*f.to, f.prefix):
 			return t, fmt.Errorf("%s: the token in %s must begin with %s", f.flag, f.file, f.prefix)
 		}
 	}

@@ -115,13 +115,23 @@ func TestReadTokens(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 		return filepath.Join(dir, name)
 	}
-	bot, app := file("bot", "xoxb-1\n"), file("app", " xapp-2\n")
-	tokens, err := ReadTokens(bot, app)
+	bot, app, signing, empty := file("bot", "xoxb-1\n"), file("app", " xapp-2\n"), file("signing", "0123abcd\n"), file("empty", "\n")
+	tokens, err := TokenFiles{Bot: bot, App: app}.Read()
 	require.NoError(t, err)
 	assert.Equal(t, Tokens{Bot: "xoxb-1", App: "xapp-2"}, tokens)
-	_, err = ReadTokens(app, bot)
-	require.ErrorContains(t, err, "must begin with xoxb-")
-	assert.NotContains(t, err.Error(), "xapp-2")
-	_, err = ReadTokens("", app)
-	assert.ErrorContains(t, err, "--bot-token-file is required")
+	tokens, err = TokenFiles{Bot: bot, Signing: signing}.Read()
+	require.NoError(t, err)
+	assert.Equal(t, Tokens{Bot: "xoxb-1", Signing: "0123abcd"}, tokens)
+	for want, files := range map[string]TokenFiles{
+		"must begin with xoxb-":            {Bot: app, App: bot},
+		"--bot-token-file is required":     {App: app},
+		"give --app-token-file for Socket": {Bot: bot},
+		"or --signing-secret-file":         {Bot: bot, App: app, Signing: signing},
+		"--signing-secret-file: ":          {Bot: bot, Signing: empty},
+		"--app-token-file: ":               {Bot: bot, App: filepath.Join(dir, "none")},
+	} {
+		_, err = files.Read()
+		require.ErrorContains(t, err, want)
+		assert.NotContains(t, err.Error(), "xapp-2")
+	}
 }

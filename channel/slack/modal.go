@@ -23,7 +23,7 @@ func reasonView(metadata string) slack.ModalViewRequest {
 }
 
 // openReason opens the modal. What it is about is in its metadata.
-func (s *socket) openReason(ctx context.Context, trigger string, c click) error {
+func (s *interactions) openReason(ctx context.Context, trigger string, c click) error {
 	raw, err := json.Marshal(click{Reference: c.Reference, Thread: c.Thread})
 	if err != nil {
 		return fmt.Errorf("cannot encode a click: %w", err)
@@ -34,20 +34,25 @@ func (s *socket) openReason(ctx context.Context, trigger string, c click) error 
 	return explained(err)
 }
 
-// rejection stores a rejection with its reason; failed is what the modal shows where it is not stored.
-func (s *socket) rejection(ctx context.Context, in slack.InteractionCallback) (failed string) {
+// rejection stores the click of a rejection with its reason. It returns what the modal shows where the click is not stored.
+func (s *interactions) rejection(ctx context.Context, in slack.InteractionCallback) (failed string) {
 	about := click{}
 	if err := json.Unmarshal([]byte(in.View.PrivateMetadata), &about); err != nil {
 		return "Nothing was done: the dialog is of another release."
 	}
-	c := click{Team: teamOf(in), User: in.User.ID, Action: channel.ActionReject, Reference: about.Reference, Thread: about.Thread,
-		At: s.now().UTC(), Event: in.View.ID}
+	reason := ""
 	if in.View.State != nil {
-		c.Reason = cut(strings.TrimSpace(channel.Printable(in.View.State.Values[reasonInput][reasonInput].Value)), maxReason)
+		reason = cut(strings.TrimSpace(channel.Printable(in.View.State.Values[reasonInput][reasonInput].Value)), maxReason)
 	}
-	if c.Reason == "" {
+	if reason == "" {
 		return "A reason is required."
 	}
+	return s.submit(ctx, in, click{Action: channel.ActionReject, Reference: about.Reference, Thread: about.Thread, Reason: reason})
+}
+
+// submit stores the click of a modal. It returns what the modal shows where the click is not stored.
+func (s *interactions) submit(ctx context.Context, in slack.InteractionCallback, c click) (failed string) {
+	c.Team, c.User, c.At, c.Event = teamOf(in), in.User.ID, s.now().UTC(), in.View.ID
 	if err := s.keep(ctx, c); err != nil {
 		return s.lostText(c, err)
 	}

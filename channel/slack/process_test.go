@@ -41,6 +41,9 @@ type bench struct {
 	client client.Client
 	leader *leader
 	socket *socket
+	// interactions of socket, and of the requests that a test serves.
+	interactions *interactions
+	timeout      time.Duration
 	// parents are the annotations of what decisions are written to, with the users who wrote.
 	parents *parents
 	// changed is raised when messages, connections and what is known of them are others than before.
@@ -73,7 +76,7 @@ func newBench(t *testing.T, funcs interceptor.Funcs, drifts ...*v1alpha1.Drift) 
 	for _, d := range drifts {
 		builder = builder.WithObjects(d.DeepCopy())
 	}
-	b := &bench{t: t, client: builder.Build(), server: &slackfake.Server{}, parents: &parents{values: map[string]map[string]string{}}}
+	b := &bench{t: t, timeout: readTimeout, client: builder.Build(), server: &slackfake.Server{}, parents: &parents{values: map[string]map[string]string{}}}
 	b.server.Changed = b.changed.Raise
 	web := httptest.NewServer(b.server)
 	t.Cleanup(web.Close)
@@ -99,7 +102,8 @@ func (b *bench) start() {
 		directory: &directory{config: b.config, lookup: calls.client.GetUserInfoContext, now: b.now}}
 	b.leader = &leader{post, work, logr.Discard()}
 	log := funcr.New(func(string, string) { b.changed.Raise() }, funcr.Options{})
-	b.socket = &socket{api: calls, store: kept, render: look, link: up, pause: time.Millisecond, now: b.now, log: log}
+	b.interactions = &interactions{api: calls, store: kept, render: look, drifts: b.client, now: b.now, log: log}
+	b.socket = &socket{interactions: b.interactions, link: up, pause: time.Millisecond}
 	require.NoError(b.t, b.leader.load(b.t.Context()))
 }
 
@@ -274,6 +278,17 @@ func (p *parentActor) Write(_ context.Context, d *v1alpha1.Drift, do channel.Dec
 		p.dies()
 	}
 	return "Written.", nil
+}
+
+// Except implements actor.
+func (p *parentActor) Except(_ context.Context, _ *v1alpha1.Drift, e *channel.Exception) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.forbidden[p.who.User] {
+		return kerrors.NewForbidden(schema.GroupResource{Resource: e.Resource()}, e.Name, nil)
+	}
+	p.wrote = append(p.wrote, p.who.User+" "+e.Kind()+" "+e.Name)
+	return nil
 }
 
 // used takes the approval of a parent away, as the webhook does once its write has landed.

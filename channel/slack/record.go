@@ -166,6 +166,9 @@ func (r *record) members(drifts map[key]*v1alpha1.Drift) (*channel.Card, []membe
 			Since: metav1.NewTime(time.Unix(m.Since, 0))}
 		if d := drifts[m.key()]; d != nil {
 			e = channel.EntryOf(d, m.ruling())
+			if channel.Exceptable(d, m.ruling()) {
+				e.Actions = slices.Insert(e.Actions, len(e.Actions)-1, channel.ActionException) // before what opens it
+			}
 		}
 		out = append(out, member{entry: e, over: m.Over, outcome: m.Outcome, notes: m.Notes})
 	}

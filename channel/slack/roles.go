@@ -113,6 +113,7 @@ func constrainedRules(c *Constrained) (out []rbacv1.PolicyRule) {
 	}
 	return append(out,
 		rule(v1alpha1.Group, v1alpha1.PolicyResources(), on("list")...),
+		rule(v1alpha1.Group, []string{"approvalpolicies", "clusterapprovalpolicies"}, on("get", "create")...),
 		rule("authentication.k8s.io", []string{"selfsubjectreviews"}, on("create")...),
 		rule("", []string{"namespaces"}, on("get")...),
 		rule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations"}, on("get", "list")...),

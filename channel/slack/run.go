@@ -2,14 +2,19 @@ package slack
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -31,6 +36,9 @@ type Options struct {
 	Tokens Tokens
 	// Reread the tokens: others than those in use end the process.
 	Reread func() (Tokens, error)
+	// Address where requests of Slack are taken, and the directory of its certificate; empty for plain HTTP behind a proxy. They are used where the
+	// Tokens have a signing secret.
+	Address, CertDir string
 	// Namespace of the stored clicks.
 	Namespace string
 	// URL of the Web API, for tests; empty for Slack's.
@@ -59,6 +67,9 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil { // what Slack answers is no reason for fewer Pods
+		return fmt.Errorf("cannot add the readiness check: %w", err)
+	}
 	live, err := client.New(o.Process.Config, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return fmt.Errorf("cannot create a client: %w", err)
@@ -72,11 +83,36 @@ func Run(ctx context.Context, o Options) error {
 	}
 	work := &worker{api: calls, store: kept, poster: post, live: live, as: actors(o.Process.Config, mgr.GetRESTMapper()), now: clock.Now, log: o.Log,
 		directory: &directory{config: o.Config, lookup: calls.client.GetUserInfoContext, now: clock.Now}}
-	clicks := &socket{api: calls, store: kept, render: look, link: up, pause: reconnectAfter, now: clock.Now, log: o.Log}
-	if err := cluster.AddAll(mgr, clicks, &leader{post, work, o.Log}, &tokenWatch{o.Tokens, o.Reread, tokensEvery}); err != nil {
+	taken := &interactions{api: calls, store: kept, render: look, drifts: mgr.GetClient(), now: clock.Now, log: o.Log}
+	from, err := source(mgr, o, taken, up)
+	if err != nil {
+		return err
+	}
+	if err := cluster.AddAll(mgr, from, &leader{post, work, o.Log}, &tokenWatch{o.Tokens, o.Reread, tokensEvery}); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// source returns what takes interactions: requests by HTTP where a signing secret is set, else Socket Mode.
+func source(mgr manager.Manager, o Options, taken *interactions, up *link) (manager.Runnable, error) {
+	if o.Tokens.Signing == "" {
+		return &socket{interactions: taken, link: up, pause: reconnectAfter}, nil
+	}
+	taken.repeatable = true
+	l := &listener{requests: &requests{interactions: taken, secret: o.Tokens.Signing}, address: o.Address, timeout: readTimeout}
+	if o.CertDir == "" {
+		return l, nil
+	}
+	files, err := certwatcher.New(filepath.Join(o.CertDir, "tls.crt"), filepath.Join(o.CertDir, "tls.key"))
+	if err != nil {
+		return nil, fmt.Errorf("--interactivity-cert-dir: %w", err)
+	}
+	if err := mgr.Add(files); err != nil {
+		return nil, err
+	}
+	l.tls = &tls.Config{GetCertificate: files.GetCertificate, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	return l, nil
 }
 
 // tokensEvery is how often the files of the tokens are read again.

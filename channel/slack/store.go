@@ -26,6 +26,8 @@ const (
 	holdsClick   = "click"
 	// maxClicks are stored at a time; beyond, users are answered that nothing was done.
 	maxClicks = 200
+	// maxRemembered bounds the clicks that are stored at a time, with those that are worked off and remembered.
+	maxRemembered = 2000
 	// maxWait of a click to be worked off: what the user saw is too old then.
 	maxWait = time.Hour
 )
@@ -35,15 +37,18 @@ type click struct {
 	Team   string         `json:"team"`
 	User   string         `json:"user"`
 	Action channel.Action `json:"action"`
-	// Reference of the block, Reason of a rejection, Until of a snooze.
-	Reference string    `json:"reference"`
-	Reason    string    `json:"reason,omitempty"`
-	Until     time.Time `json:"until,omitzero"`
+	// Reference of the block, Reason of a rejection, Until of a snooze or an exception, Scope of an exception.
+	Reference string                 `json:"reference"`
+	Reason    string                 `json:"reason,omitempty"`
+	Until     time.Time              `json:"until,omitzero"`
+	Scope     channel.ExceptionScope `json:"scope,omitempty"`
 	// Thread is where it was made, for the answer.
 	Thread string    `json:"thread,omitempty"`
 	At     time.Time `json:"at"`
 	// Event is what distinguishes two clicks of the same user: Slack's time of the action, or the id of the view.
 	Event string `json:"event"`
+	// Remember the click until then, also where it is worked off: the request that made it could be sent again (KR-17-25).
+	Remember time.Time `json:"remember,omitzero"`
 }
 
 // progress of a click, which the leader writes.
@@ -53,6 +58,8 @@ type progress struct {
 	// Done: the rest is to answer. Answer is for the user, Noted what the message shows; both may be empty.
 	Done   bool   `json:"done,omitempty"`
 	Answer string `json:"answer,omitempty"`
+	// Over is true where the answer was given, too: the click is kept only to be remembered.
+	Over bool `json:"over,omitempty"`
 }
 
 // stored click with its object.
@@ -78,7 +85,7 @@ type store struct {
 
 // newStore seals by the tokens, which all replicas have.
 func newStore(live client.Client, namespace string, t Tokens) *store {
-	sum := sha256.Sum256([]byte("kausality slack clicks\x00" + t.App + "\x00" + t.Bot))
+	sum := sha256.Sum256([]byte("kausality slack clicks\x00" + t.App + t.Signing + "\x00" + t.Bot))
 	return &store{live: live, namespace: namespace, key: sum[:]}
 }
 
@@ -104,7 +111,7 @@ func (s *store) keep(ctx context.Context, c click) error {
 	if err != nil {
 		return err
 	}
-	if len(have) >= maxClicks {
+	if s.unfinished(have) >= maxClicks || len(have) >= maxRemembered {
 		return errFull
 	}
 	raw, err := json.Marshal(c)
@@ -120,7 +127,17 @@ func (s *store) keep(ctx context.Context, c click) error {
 	return nil
 }
 
-// object returns the object of the store.
+// unfinished returns the clicks that are not worked off yet.
+func (s *store) unfinished(list []corev1.ConfigMap) (n int) {
+	for i := range list {
+		if !s.read(list[i]).Over {
+			n++
+		}
+	}
+	return n
+}
+
+// object returns the ConfigMap of a click.
 func (s *store) object(name, holds string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: map[string]string{
 		labelHolds: holds, "app.kubernetes.io/managed-by": "kausality"}}}

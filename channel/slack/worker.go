@@ -42,6 +42,8 @@ type actor interface {
 	Holder(ctx context.Context, on v1alpha1.ObjectReference) (map[string]string, error)
 	// Write a decision about a change, and describe what it has led to.
 	Write(ctx context.Context, d *v1alpha1.Drift, do channel.Decision) (outcome string, err error)
+	// Except creates the policy of an exception like a change. A change that no exception is for is an act.RefusedError.
+	Except(ctx context.Context, d *v1alpha1.Drift, e *channel.Exception) error
 }
 
 // sortClicks sorts clicks by their time.
@@ -55,7 +57,7 @@ func (w *worker) round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	waiting.Set(float64(len(list)))
+	w.count(list)
 	for _, c := range list {
 		if err := w.work(ctx, c); err != nil {
 			return err
@@ -64,12 +66,27 @@ func (w *worker) round(ctx context.Context) error {
 	return nil
 }
 
-// work works one click off: it decides, then answers, then forgets it. It may end between any two of these, and goes on there.
+// count sets the metrics of the clicks that wait.
+func (w *worker) count(list []*stored) {
+	n, oldest := 0, time.Duration(0)
+	for _, c := range list {
+		if !c.Done {
+			n, oldest = n+1, max(oldest, w.now().Sub(c.At))
+		}
+	}
+	waiting.Set(float64(n))
+	lag.Set(oldest.Seconds())
+}
+
+// work works one click off: decide, then answer, then forget it. It may end between any two of these, and goes on there.
 func (w *worker) work(ctx context.Context, c *stored) error {
 	if c.invalid != nil {
 		clicks.WithLabelValues("unknown", "invalid").Inc()
 		w.log.Info("a stored click is dropped", "configMap", c.object.Name, "error", c.invalid.Error())
 		return w.store.forget(ctx, c.object.Name)
+	}
+	if c.Over {
+		return w.end(ctx, c)
 	}
 	if !c.Done {
 		answer, result, err := w.decide(ctx, c)
@@ -92,7 +109,18 @@ func (w *worker) work(ctx context.Context, c *stored) error {
 			return nil
 		}
 	}
-	return w.store.forget(ctx, c.object.Name)
+	return w.end(ctx, c)
+}
+
+// end forgets a click that is worked off, unless it could be sent again.
+func (w *worker) end(ctx context.Context, c *stored) error {
+	switch {
+	case !w.now().Before(c.Remember):
+		return w.store.forget(ctx, c.object.Name)
+	case c.Over:
+		return nil
+	}
+	return w.store.advance(ctx, c, progress{Begun: c.Begun, Done: true, Over: true})
 }
 
 // laterError is an error that passes: the click waits.
@@ -138,6 +166,9 @@ func (w *worker) write(ctx context.Context, c *stored, at target, d *v1alpha1.Dr
 	if err != nil {
 		return "", "", &laterError{err}
 	}
+	if c.Action == channel.ActionException {
+		return w.except(ctx, c, at, d, p, as)
+	}
 	var holder map[string]string
 	if d != nil {
 		if holder, err = as.Holder(ctx, d.Spec.Parent); err != nil {
@@ -161,6 +192,27 @@ func (w *worker) write(ctx context.Context, c *stored, at target, d *v1alpha1.Dr
 		return w.failed(d, p, err)
 	}
 	return w.decided(c, d, p, outcome), resultDecided, nil
+}
+
+// except makes an exception like a change as its user. Made twice it is the same one.
+func (w *worker) except(ctx context.Context, c *stored, at target, d *v1alpha1.Drift, p Person, as actor) (answer, result string, err error) {
+	ruling := channel.Ruling{}
+	if d != nil {
+		if _, m := w.poster.find(d); m != nil {
+			ruling = m.ruling()
+		}
+	}
+	made, refused := channel.DecideException(channel.Click{Action: c.Action, Shown: at.Shown, Until: c.Until}, c.Scope, d, ruling)
+	if refused != "" {
+		return "Nothing was done: " + exceptionRefused(refused, d), resultRefused, nil
+	}
+	if err := as.Except(ctx, d, made); kerrors.IsForbidden(err) && !isImpersonation(err) {
+		return fmt.Sprintf("Nothing was done: %s may not do that. It takes the verbs create and get on %s and, where an ApprovalRule may be about such changes, "+
+			"the verb approve on %s/approval. The cluster answers: %s", p.User, made.Resource(), made.Resource(), err.Error()), resultRefused, nil
+	} else if err != nil {
+		return w.failed(d, p, err)
+	}
+	return w.decided(c, d, p, fmt.Sprintf("%s %s. To end it: %s", made.Kind(), made.Name, made.RemoveCommand())), resultDecided, nil
 }
 
 // written reports whether an approval that was begun is known to the holder: written again after it was used, it would be another one.
@@ -189,6 +241,7 @@ const voteSkew = 2 * time.Minute
 // verbs of what was done, for messages.
 var done = map[channel.Action]string{
 	channel.ActionApprove: "approved", channel.ActionReject: "rejected", channel.ActionWithdraw: "withdrawn", channel.ActionSnooze: "snoozed",
+	channel.ActionException: "excepted",
 }
 
 // decided notes a decision in the message, and is the answer for the user.
@@ -197,7 +250,7 @@ func (w *worker) decided(c *stored, d *v1alpha1.Drift, p Person, outcome string)
 	switch c.Action {
 	case channel.ActionReject:
 		text += " (" + oneLine(c.Reason, maxLine) + ")"
-	case channel.ActionSnooze:
+	case channel.ActionSnooze, channel.ActionException:
 		text += " until " + w.render().time(c.Until)
 	default:
 	}

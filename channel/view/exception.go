@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -9,13 +8,12 @@ import (
 	"time"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
+	"github.com/kausality-io/function-kausality/channel/actor"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 	"github.com/kausality-io/function-kausality/internal/lists"
 )
@@ -84,7 +82,7 @@ func (x exceptions) excepting(ctx context.Context, d *v1alpha1.Drift, form excep
 	if err != nil {
 		return nil, err
 	}
-	if !channel.Exceptable(d, ruling) || !x.scoped(d) {
+	if !channel.Exceptable(d, ruling) || !actor.Scoped(x.options.Mapper, d) {
 		return nil, notOffered(d)
 	}
 	shown := &Exception{At: strconv.FormatInt(form.at.Unix(), 10)}
@@ -110,7 +108,7 @@ func (x exceptions) excepting(ctx context.Context, d *v1alpha1.Drift, form excep
 	if refused != "" {
 		return nil, notOffered(d)
 	}
-	c.Effects = exceptionEffects(d, ruling)
+	c.Effects = channel.ExceptionEffects(d, ruling)
 	policy, err := would.Policy()
 	if err != nil {
 		return nil, err
@@ -121,13 +119,6 @@ func (x exceptions) excepting(ctx context.Context, d *v1alpha1.Drift, form excep
 	}
 	shown.Policy = string(raw)
 	return c, nil
-}
-
-// scoped reports whether a change is about an object in a Namespace, or of a kind that has none: without one, an exception is for the whole cluster.
-func (x exceptions) scoped(d *v1alpha1.Drift) bool {
-	gvk := schema.FromAPIVersionAndKind(d.Spec.Child.APIVersion, d.Spec.Child.Kind)
-	m, err := x.options.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	return err == nil && (m.Scope.Name() == meta.RESTScopeNameRoot) == (d.Spec.Child.Namespace == "")
 }
 
 // others returns the known changes that an exception like a change would have let pass, too. Drifts are in the Namespace of the parent, if it has one.
@@ -144,11 +135,7 @@ func (x exceptions) others(ctx context.Context, d *v1alpha1.Drift) ([]v1alpha1.D
 
 // scopeOf returns the scope of an exception, with the known changes that it would have let pass.
 func scopeOf(d *v1alpha1.Drift, scope, chosen channel.ExceptionScope, known []v1alpha1.Drift) Scope {
-	s := Scope{Choice: Choice{Name: string(scope), Checked: scope == chosen, Text: "of " + channel.Describe(d.Spec.Child) + " alone"}}
-	if scope == channel.ExceptionKind {
-		s.Text = "of each " + d.Spec.Child.Kind + " of " + d.Spec.Child.APIVersion +
-			cmp.Or(channel.Part(" in Namespace ", d.Spec.Child.Namespace, ""), " in the whole cluster")
-	}
+	s := Scope{Choice: Choice{Name: string(scope), Checked: scope == chosen, Text: channel.ScopeText(d, scope)}}
 	for n := range known {
 		other := &known[n]
 		switch {
@@ -160,24 +147,6 @@ func scopeOf(d *v1alpha1.Drift, scope, chosen channel.ExceptionScope, known []v1
 		}
 	}
 	return s
-}
-
-// exceptionEffects returns what an exception will do, in sentences.
-func exceptionEffects(d *v1alpha1.Drift, ruling channel.Ruling) []string {
-	out := []string{
-		"Until the time that you choose, updates by " + d.Spec.User + " pass without an approval: each of them, and of any field.",
-		"Its deletion is held as before, and so is what changes its external name, provider configuration or deletion policy.",
-		"Rejections and freezes refuse as before.",
-		"What its own controller then changes below it follows from that.",
-		"The change below passes when its controller tries it again. The command that ends the exception before its time is shown then.",
-	}
-	if d.Status.Lacks != "" {
-		out = append(out, "The votes that are missing are not needed then: "+d.Status.Lacks+".")
-	}
-	if ruling.Frozen != nil {
-		out = append(out, "It has an effect once the freeze ends: "+ruling.Frozen.Why()+".")
-	}
-	return out
 }
 
 // except makes an exception that was confirmed, about what was shown and nothing else (KR-17-03, KR-17-19).
@@ -205,7 +174,7 @@ func (x exceptions) except(ctx context.Context, d *v1alpha1.Drift, f Form) (done
 		return retry(http.StatusConflict, changedTitle, changedWhy)
 	case refused == channel.RefusedIncomplete:
 		return retry(http.StatusUnprocessableEntity, "Nothing was done", "Choose what it is about, and until when.")
-	case refused != "" || !x.scoped(d):
+	case refused != "" || !actor.Scoped(x.options.Mapper, d):
 		return "", nil, notOffered(d)
 	}
 	policy, err := exception.Policy()

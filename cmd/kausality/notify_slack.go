@@ -13,7 +13,8 @@ import (
 // notifySlackCommand shows pending changes in a channel of Slack.
 func notifySlackCommand() *cobra.Command {
 	p := processFlags{}
-	var file, bot, app, api string
+	var file, api, address, dir string
+	tokens := slack.TokenFiles{}
 	var roles bool
 	cmd := &cobra.Command{
 		Use: "slack", Short: "Show pending changes in a channel of Slack, where users decide about them by buttons.", Args: noArgs,
@@ -25,20 +26,25 @@ func notifySlackCommand() *cobra.Command {
 			if roles {
 				return slack.WriteRoles(cmd.OutOrStdout(), c, manifests.Namespace)
 			}
-			t, err := slack.ReadTokens(bot, app)
+			t, err := tokens.Read()
 			if err != nil {
 				return usageError{err}
 			}
 			return p.run(cmd.Context(), "slack", func(ctx context.Context) error {
-				return slack.Run(ctx, slack.Options{Process: p.Process, Config: c, Tokens: t, Namespace: manifests.Namespace, URL: api,
-					Reread: func() (slack.Tokens, error) { return slack.ReadTokens(bot, app) }})
+				return slack.Run(ctx, slack.Options{Process: p.Process, Config: c, Tokens: t, Reread: tokens.Read, Address: address, CertDir: dir,
+					Namespace: manifests.Namespace, URL: api})
 			})
 		},
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&file, "config-file", "/etc/kausality-slack/config.yaml", "File with the channel, the workspace and the users who decide: docs/slack.md.")
-	fl.StringVar(&bot, "bot-token-file", "", "File with the bot token of the app, xoxb-…")
-	fl.StringVar(&app, "app-token-file", "", "File with the app-level token, xapp-…, with the scope connections:write.")
+	fl.StringVar(&tokens.Bot, "bot-token-file", "", "File with the bot token of the app, xoxb-…")
+	fl.StringVar(&tokens.App, "app-token-file", "", "File with the app-level token, xapp-…, with the scope connections:write, for Socket Mode.")
+	fl.StringVar(&tokens.Signing, "signing-secret-file", "",
+		"File with the signing secret of the app, where Slack sends clicks by HTTP to "+slack.RequestPath+" instead of Socket Mode.")
+	fl.StringVar(&address, "interactivity-bind-address", ":9444", "HOST:PORT to take clicks by HTTP on, with --signing-secret-file.")
+	fl.StringVar(&dir, "interactivity-cert-dir", "",
+		"Directory with the certificate tls.crt and its key tls.key for --interactivity-bind-address; plain HTTP, as behind an Ingress, where it is empty.")
 	fl.StringVar(&api, "slack-api-url", "", "URL of Slack's Web API, with a slash at the end; empty for Slack's own.")
 	fl.BoolVar(&roles, "print-roles", false, "Print the ServiceAccount, roles and bindings that the configuration needs, and exit.")
 	p.addServing(fl)

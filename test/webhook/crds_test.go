@@ -12,7 +12,7 @@ var fleets = []string{
 	"labelled", "fallen", "gone", "strict", "lenient", "reads", "reports", "spread", "pinned",
 	"apart", "policies", "upgrades", "documented", "excepted", "lag", "after", "clients", "forged", "forgedclaims", "silent", "slow",
 	"behind", "farbehind", "ahead", "farahead", "kept", "delivery", "killed", "published", "derived", "stale", "slack",
-	"slackrights", "slackgated", "slackrevoked",
+	"slackrights", "slackgated", "slackrevoked", "slackexception",
 }
 
 // kindsOf a group: App reports status.observedGeneration, Part may be poisoned so

@@ -14,11 +14,13 @@ type Click struct {
 	TS, Block, Action, Value string
 }
 
-// Submission of the modal that was opened last.
+// Submission is what a user enters in a modal, or chooses in one before.
 type Submission struct {
 	User, Team string
 	View       string
-	Reason     string
+	// Reason that is entered; Chosen are the values of menus by the ids of their blocks.
+	Reason string
+	Chosen map[string]string
 }
 
 // State of the fake.
@@ -44,6 +46,10 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request, what string) {
 		c := Click{}
 		_ = json.NewDecoder(r.Body).Decode(&c)
 		s.acknowledged(w, s.actionOf(&c))
+	case "choose":
+		c := Submission{}
+		_ = json.NewDecoder(r.Body).Decode(&c)
+		s.acknowledged(w, s.choiceOf(&c))
 	case "submit":
 		c := Submission{}
 		_ = json.NewDecoder(r.Body).Decode(&c)
@@ -120,17 +126,40 @@ func (s *Server) actionOf(c *Click) map[string]any {
 
 // submissionOf returns the submission of a modal, as Slack sends it.
 func (s *Server) submissionOf(c *Submission) map[string]any {
+	return map[string]any{
+		"type": "view_submission", "team": map[string]any{"id": Team}, "user": map[string]any{"id": c.User, "team_id": c.Team}, "view": s.viewOf(c),
+	}
+}
+
+// choiceOf returns an option that is chosen in a modal, as Slack sends it.
+func (s *Server) choiceOf(c *Submission) map[string]any {
+	return map[string]any{
+		"type": "block_actions", "team": map[string]any{"id": Team}, "user": map[string]any{"id": c.User, "team_id": c.Team}, "view": s.viewOf(c),
+		"container": map[string]any{"type": "view", "view_id": c.View}, "actions": []any{},
+	}
+}
+
+// viewOf returns a modal with what is entered in it.
+func (s *Server) viewOf(c *Submission) map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	metadata := ""
+	out := map[string]any{"id": c.View, "type": "modal", "hash": "1"}
 	for _, v := range s.views {
 		if v.ID == c.View {
-			metadata = v.Metadata
+			shown := struct {
+				CallbackID string `json:"callback_id"`
+			}{}
+			_ = json.Unmarshal(v.Raw, &shown)
+			out["private_metadata"], out["callback_id"] = v.Metadata, shown.CallbackID
 		}
 	}
-	return map[string]any{
-		"type": "view_submission", "team": map[string]any{"id": Team}, "user": map[string]any{"id": c.User, "team_id": c.Team},
-		"view": map[string]any{"id": c.View, "type": "modal", "callback_id": "kausality:reject-reason", "private_metadata": metadata,
-			"state": map[string]any{"values": map[string]any{"reason": map[string]any{"reason": map[string]any{"type": "plain_text_input", "value": c.Reason}}}}},
+	values := map[string]any{}
+	if c.Reason != "" {
+		values["reason"] = map[string]any{"reason": map[string]any{"type": "plain_text_input", "value": c.Reason}}
 	}
+	for block, value := range c.Chosen {
+		values[block] = map[string]any{"kausality:" + block: map[string]any{"type": typeStaticSelect, "selected_option": map[string]any{"value": value}}}
+	}
+	out["state"] = map[string]any{"values": values}
+	return out
 }

@@ -47,6 +47,9 @@ func (d Driver) Disconnect() error { return d.do("disconnect", nil, &State{}) }
 // Click clicks on a button and returns how it was acknowledged.
 func (d Driver) Click(c Click) (a Acknowledged, err error) { return a, d.do("click", c, &a) }
 
+// Choose chooses in a modal.
+func (d Driver) Choose(c Submission) (a Acknowledged, err error) { return a, d.do("choose", c, &a) }
+
 // Submit submits a modal.
 func (d Driver) Submit(c Submission) (a Acknowledged, err error) { return a, d.do("submit", c, &a) }
 

@@ -16,6 +16,7 @@ import (
 // Tokens, workspace and channel that the fake knows.
 const (
 	BotToken, AppToken = "xoxb-fake", "xapp-fake"
+	SigningSecret      = "fakefakefakefakefakefakefakefake"
 	Team, Channel, Bot = "T0FAKE00", "C0FAKE00", "U0BOT000"
 )
 
@@ -55,6 +56,8 @@ type Failure struct {
 type Server struct {
 	// URL by which it is reached, with http:// and without a slash at the end.
 	URL string
+	// Requests is where interactions are sent by HTTP, signed by SigningSecret; empty for Socket Mode.
+	Requests string
 	// PerSecond is how many messages the channel takes in a second, after a burst of Burst; 0 for any number.
 	PerSecond, Burst float64
 	// Changed is called whenever messages or connections are others than before; nil for none.
@@ -188,6 +191,8 @@ func (s *Server) method(w http.ResponseWriter, r *http.Request, method string, b
 		s.chat(w, r, method)
 	case "views.open":
 		s.view(w, body)
+	case "views.update":
+		s.update(w, body)
 	default:
 		refuse(w, "unknown_method", method)
 	}
@@ -251,6 +256,21 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request, method string) {
 	}
 	s.messages = append(s.messages, m)
 	write(w, map[string]any{"ok": true, "channel": Channel, "ts": m.TS, "message_ts": m.TS})
+}
+
+// update shows another content in a modal.
+func (s *Server) update(w http.ResponseWriter, body map[string]any) {
+	v, _ := body["view"].(map[string]any)
+	raw, err := json.Marshal(v)
+	for _, opened := range s.views {
+		if err == nil && v != nil && opened.ID == body["view_id"] {
+			opened.Raw = raw
+			v["id"] = opened.ID
+			write(w, map[string]any{"ok": true, "view": v})
+			return
+		}
+	}
+	refuse(w, "not_found", "")
 }
 
 // view opens a modal.

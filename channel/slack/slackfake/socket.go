@@ -53,6 +53,9 @@ var errNoAck = errors.New("not acknowledged within 3 s")
 
 // send sends a payload to one of the connections, and returns how it was acknowledged.
 func (s *Server) send(payload map[string]any) (json.RawMessage, error) {
+	if s.Requests != "" {
+		return s.request(payload)
+	}
 	s.mu.Lock()
 	if len(s.sockets) == 0 {
 		s.mu.Unlock()
