@@ -164,14 +164,17 @@ require (
 	github.com/gobwas/httphead v0.1.0 // indirect
 	github.com/gobwas/pool v0.2.1 // indirect
 	github.com/gobwas/ws v1.4.0 // indirect
+	github.com/google/btree v1.1.3 // indirect
 	github.com/hashicorp/hcl/v2 v2.24.0 // indirect
 	github.com/lucasb-eyer/go-colorful v1.4.1 // indirect
 	github.com/mattn/go-runewidth v0.0.30 // indirect
 	github.com/mitchellh/go-wordwrap v1.0.1 // indirect
 	github.com/muesli/cancelreader v0.2.2 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
+	github.com/slack-go/slack v0.29.0 // indirect
 	github.com/xo/terminfo v1.0.0 // indirect
 	github.com/zclconf/go-cty v1.16.4 // indirect
+	k8s.io/apiextensions-apiserver v0.35.4 // indirect
 )
 
 replace github.com/kausality-io/function-kausality => ../

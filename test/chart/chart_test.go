@@ -127,6 +127,16 @@ var matrix = map[string]struct {
 		has: []string{"--store-url-file=/etc/kausality/postgres/url", "secretName: pg", "--hash-key-file=/etc/kausality/hash-key/key", "--nats-url=tls://nats:4222",
 			"--nats-creds-file=/etc/kausality/nats-creds/creds", "--sender-tokens-dir=/etc/kausality/sender-tokens"},
 		without: []string{"PersistentVolumeClaim", "--store=/", "type: Recreate"}},
+	"Slack": {values: append([]string{"networkPolicy.enabled=true"}, slackValues...),
+		has: []string{"Deployment kausality-slack", "ServiceAccount kausality-slack", "NetworkPolicy kausality-slack", "ConfigMap kausality-slack",
+			"Service kausality-slack-metrics", "ClusterRole kausality-slack", "--app-token-file=/etc/kausality/slack-tokens/app-token", "--leader-elect",
+			"secretName: tokens", "key: app-token", "kausality.io/config-checksum"},
+		without: []string{"Service kausality-slack\n", "--signing-secret-file", "--interactivity-cert-dir"}},
+	"SlackByHTTP": {values: append([]string{"slack.interactivity.enabled=true", "slack.interactivity.tlsSecretName=slack-tls", "metrics.enabled=false",
+		"networkPolicy.interactivity[0].namespaceSelector.matchLabels.a=ingress", "clusterName=production"}, slackValues...),
+		has: []string{"Service kausality-slack\n", "--signing-secret-file=/etc/kausality/slack-tokens/signing-secret", "--interactivity-cert-dir=/etc/kausality/tls",
+			"secretName: slack-tls", "port: 9444}]\n      from:\n        - namespaceSelector", "clusterName: production"},
+		without: []string{"--app-token-file", "Service kausality-slack-metrics"}},
 	"URL": {values: []string{"webhook.url=https://10.0.0.7:9443"}, has: []string{"--webhook-url=https://10.0.0.7:9443"},
 		without: []string{"--webhook-service"}},
 	"CRDsGo": {values: []string{"crds.keep=false"}, has: []string{"CustomResourceDefinition drifts.kausality.io", "\nmetadata:\n  labels:\n" +
@@ -243,6 +253,10 @@ func TestWrongValues(t *testing.T) {
 		"Digest": {value: "image.digest=abc", want: "digest"}, "NoReplicas": {value: "webhook.replicas=0",
 			want: "replicas"}, "Notifier": {value: "notifier.enabled=true",
 			want: "notifier.tlsSecretName"},
+		"Slack":        {value: "slack.enabled=true", want: "slack.config"},
+		"SlackTokens":  {value: strings.Replace(strings.Join(slackValues, ","), "=tokens", "=", 1), want: "slack.tokensSecretName"},
+		"SlackChannel": {value: "slack.config.channel=#general", want: "channel"},
+		"SlackField":   {value: "slack.config.chanel=C0123", want: "chanel"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -208,3 +208,35 @@ startupProbe:
 - {name: metrics, containerPort: 8080}
 {{- end }}
 {{- end }}
+
+{{- /* The rules by which Slack acts as the users of a configuration: by their names, unless it is to act as any. */ -}}
+{{- define "kausality.slackImpersonation" -}}
+{{- $constrained := .constrainedImpersonation }}
+{{- $users := list }}{{- $groups := list }}
+{{- range $id, $p := .users }}
+{{- $users = append $users $p.user }}{{- $groups = concat $groups ($p.groups | default list) }}
+{{- end }}
+{{- if and .email (not .users) }}{{- $groups = .email.groups | default list }}{{ end }}
+{{- $group := "" }}{{- $verb := "impersonate" }}
+{{- if $constrained }}
+{{- $group = "authentication.k8s.io" }}{{- $verb = "impersonate:user-info" }}
+{{- $on := "impersonate-on:user-info:" }}
+{{- range $constrained.resources | sortAlpha }}
+{{- $parts := splitn "." 2 . }}
+- {apiGroups: [{{ $parts._1 | default "" | quote }}], resources: [{{ $parts._0 }}], verbs: ["{{ $on }}get", "{{ $on }}patch"]}
+{{- end }}
+- {apiGroups: [kausality.io], resources: [allowancepolicies, upgradeallowances, approvalpolicies, clusterapprovalpolicies, approvalrules], verbs: ["{{ $on }}list"]}
+- {apiGroups: [kausality.io], resources: [approvalpolicies, clusterapprovalpolicies], verbs: ["{{ $on }}get", "{{ $on }}create"]}
+- {apiGroups: [authentication.k8s.io], resources: [selfsubjectreviews], verbs: ["{{ $on }}create"]}
+- {apiGroups: [""], resources: [namespaces], verbs: ["{{ $on }}get"]}
+- {apiGroups: [admissionregistration.k8s.io], resources: [mutatingwebhookconfigurations], verbs: ["{{ $on }}get", "{{ $on }}list"]}
+{{- end }}
+{{- if or .impersonateAnyone (and $constrained (not .users)) }}
+- {apiGroups: [{{ $group | quote }}], resources: [users], verbs: ["{{ $verb }}"]}
+{{- else if $users }}
+- {apiGroups: [{{ $group | quote }}], resources: [users], resourceNames: {{ $users | sortAlpha | uniq | toJson }}, verbs: ["{{ $verb }}"]}
+{{- end }}
+{{- if $groups }}
+- {apiGroups: [{{ $group | quote }}], resources: [groups], resourceNames: {{ $groups | sortAlpha | uniq | toJson }}, verbs: ["{{ $verb }}"]}
+{{- end }}
+{{- end }}
