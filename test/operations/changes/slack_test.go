@@ -121,7 +121,8 @@ slack:
 // upgrade the release with values in addition to those that it has.
 func (s *slackInstalled) upgrade(values ...string) {
 	s.t.Helper()
-	_, err := the.RunHelm(s.t.Context(), "upgrade", "kausality", the.Chart(), "--reuse-values", "--values", s.values, "--set", strings.Join(values, ","))
+	_, err := the.RunHelm(s.t.Context(), "upgrade", "kausality", the.Chart(), "--reset-then-reuse-values",
+		"--values", s.values, "--set", strings.Join(values, ","))
 	require.NoError(s.t, err)
 }
 

@@ -54,7 +54,7 @@ var synopses = map[string][]exemption{
 	"docs/page.md": {{"kubectl kausality ui", "test/page/browser_test.go", `"ui", "--no-browser"`}},
 	"docs/slack.md": {
 		{"notify slack --print-roles", "test/e2e/story/slack.go", `"notify", "slack", config, "--print-roles"`},
-		{"helm upgrade with these values", "test/operations/changes/slack_test.go", `"--reuse-values", "--values", s.values`},
+		{"helm upgrade with these values", "test/operations/changes/slack_test.go", `"--reset-then-reuse-values", "--values", s.values`},
 		{"kubectl get driftreceivers -o wide", "test/operations/documented/pages_test.go", `{command: "kubectl get driftreceivers -o wide"}`},
 	},
 	"docs/design/0012-slack.md": {{"notify slack --print-roles", "test/e2e/story/slack.go", `"notify", "slack", config, "--print-roles"`}},
