@@ -14,7 +14,7 @@ const (
 	cpuWrites, cpuTurn = 3000, 500
 	// cpuRatio is how many times the CPU of the no-op webhook ours may take, which reads both objects, decides,
 	// returns a patch, and watches what is written.
-	cpuRatio = 5.0
+	cpuRatio = 2.5
 )
 
 // cpuArms are the webhooks whose CPU is compared.
@@ -54,7 +54,7 @@ func (b *bench) cpu(ctx context.Context) error {
 	fmt.Printf("\nCPU of each webhook for %d writes to a child of 3.5 KB, whose parent reconciles:\n\n", cpuWrites)
 	f := &aims{}
 	for _, a := range cpuArms {
-		f.print(a, took[a].Seconds()/cpuWrites*1000, 0, "ms a write")
+		f.print(a, took[a].Seconds()/cpuWrites*1e6, 0, "µs a write")
 	}
 	f.print("kausality over noop", took["kausality"].Seconds()/took["noop"].Seconds(), cpuRatio, "times")
 	return f.err()
