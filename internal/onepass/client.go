@@ -75,46 +75,25 @@ func (o object) Decode(data []byte, defaults *schema.GroupVersionKind, into runt
 // event reads events of watches.
 type event struct{ runtime.Serializer }
 
-// Decode an event, whose object is a part of data. Bytes that are no event are left to the serializer of the dynamic client, which has
-// an error for them.
+// Decode an event as the API server writes it, whose object is the rest of data. What is written otherwise is left to the serializer of the
+// dynamic client.
 func (e event) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	if out, ok := into.(*metav1.WatchEvent); ok && read(data, out) == nil {
-		return out, nil, nil
+	if out, ok := into.(*metav1.WatchEvent); ok {
+		if kind, object, ok := parts(data); ok {
+			out.Type, out.Object.Raw = kind, object
+			return out, nil, nil
+		}
 	}
 	return e.Serializer.Decode(data, defaults, into)
 }
 
-// errNoEvent makes the serializer of the dynamic client read, and report, what is no event.
-var errNoEvent = errors.New("no event")
-
-// read an event.
-func read(data []byte, out *metav1.WatchEvent) error {
-	in := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if t, err := in.ReadToken(); err != nil || t.Kind() != '{' {
-		return errNoEvent
-	}
-	for {
-		t, err := in.ReadToken()
-		if err != nil || t.Kind() == '}' {
-			return err
-		}
-		name := t.String()
-		if name == "type" {
-			if t, err = in.ReadToken(); err != nil || t.Kind() != '"' {
-				return errNoEvent
-			}
-			out.Type = t.String()
-			continue
-		}
-		v, err := in.ReadValue()
-		if err != nil {
-			return err
-		}
-		if name == "object" {
-			end := in.InputOffset()
-			out.Object.Raw = data[end-int64(len(v)) : end]
-		}
-	}
+// parts of an event, which is a JSON value. object may be followed by other fields of the event, which the API server writes none of: to
+// find its end would be to read it.
+func parts(event []byte) (kind string, object []byte, ok bool) {
+	rest, begins := bytes.CutPrefix(event, []byte(`{"type":"`))
+	name, rest, cut := bytes.Cut(rest, []byte(`","object":`))
+	object, ends := bytes.CutSuffix(rest, []byte(`}`))
+	return string(name), object, begins && cut && ends && !bytes.ContainsAny(name, `"\`)
 }
 
 // framer cuts a stream into events.

@@ -16,7 +16,8 @@ import (
 func Object(raw []byte) (map[string]any, error) { return values(raw, parser{}) }
 
 // Outline is Object without the inner names of managedFields, which are much of an object and which no summary of it has: of fieldsV1 it
-// reads the names of two levels ("f:spec", "f:size"), and of f:status those of three, which name conditions.
+// reads the names of two levels ("f:spec", "f:size"), and of f:status those of three, which name conditions. What follows the object in an
+// event is not read.
 func Outline(raw []byte) (map[string]any, error) { return values(raw, parser{outline: true}) }
 
 // Review is Object for an AdmissionReview. Parts of an "oldObject" that are byte for byte the same in the
@@ -42,7 +43,7 @@ func values(raw []byte, p parser) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := p.in.ReadToken(); err != io.EOF { //nolint:errorlint // ReadToken returns it unwrapped.
+	if _, err := p.in.ReadToken(); err != io.EOF && !p.outline { //nolint:errorlint // ReadToken returns it unwrapped.
 		return nil, fmt.Errorf("unexpected data after the value, at byte %d", p.in.InputOffset())
 	}
 	m, ok := v.(map[string]any)
