@@ -44,7 +44,7 @@ func (dr *Decider) effects(req *admission.Request, d admission.Decision) {
 	case req.Subresource == admission.SubresourceScale && d.Class != outcome.ClassNone:
 		dr.Memory.Scale(req, d)
 	case req.Operation == admission.Update && (intent || d.ChangesUserAnnotation):
-		dr.Memory.Touch(req.OldObject.GetUID())
+		dr.Memory.Touch(req.OldObject)
 	}
 }
 

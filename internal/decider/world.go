@@ -131,7 +131,7 @@ func (w *world) Parent(ctx context.Context, ref parent.Ref, live bool) (*parent.
 			return nil, err
 		}
 	}
-	o, err := w.fresh.Get(ctx, ref, live || w.memory.Touched(uid))
+	o, err := w.fresh.Get(ctx, ref, live || w.memory.Touched(uid, cached))
 	if err != nil {
 		return nil, err
 	}

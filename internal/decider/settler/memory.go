@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kausality-io/function-kausality/admission/clock"
@@ -13,12 +14,13 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/cluster/states"
 )
 
 const (
 	// maxObjects bounds the objects about which something is remembered.
 	maxObjects = 100_000
-	// touchedFor is for how long an object is read live after this replica admitted an intent on it, or
+	// touchedFor is for how long an object is read live, at most, after this replica admitted an intent on it, or
 	// a user annotation (KR-05-20): the watch shows the change by then.
 	touchedFor = 10 * time.Second
 )
@@ -49,8 +51,9 @@ type record struct {
 	// write.
 	wrote   int64
 	wroteAt uint64
-	// touched is when an intent or a user annotation was last admitted here.
-	touched time.Time
+	// touched is when an intent or a user annotation was last admitted here, touchedAt the latest revision that one was written over.
+	touched   time.Time
+	touchedAt uint64
 	// missingSince is since when a record is missing that the leader should have written; zero if none is.
 	missingSince time.Time
 	// phase that waits to be written with something else, and since when; "" for none.
@@ -256,14 +259,22 @@ func passes(s *parent.State, since int64) bool {
 	return since < intent.Generation && intent.Generation <= s.ObservedGeneration
 }
 
-// Touch an object on which an intent or a user annotation was admitted.
-func (m *Memory) Touch(uid types.UID) {
-	m.write(uid, func(o *record) { o.touched = m.now() })
+// Touch an object on which an intent or a user annotation was admitted; stored is the object as it was before that write. A review that is
+// forged cannot make it an earlier one.
+func (m *Memory) Touch(stored *unstructured.Unstructured) {
+	m.write(stored.GetUID(), func(o *record) { o.touch(m.now(), stored.GetResourceVersion()) })
 }
 
-// Touched reports whether an object was touched so recently that its watch may not show it yet
-// (KR-05-20).
-func (m *Memory) Touched(uid types.UID) (is bool) {
-	m.read(uid, func(o *record) { is = !o.touched.IsZero() && m.now().Sub(o.touched) < touchedFor })
+// touch notes a write over a version, at a time.
+func (o *record) touch(at time.Time, over string) {
+	o.touched, o.touchedAt = at, max(o.touchedAt, revision(over))
+}
+
+// Touched reports whether an object was touched so recently that its watch, which has it as cached, may not show it yet (KR-05-20). The
+// version after the one that was written over has that write: otherwise the API server had it reviewed again.
+func (m *Memory) Touched(uid types.UID, cached *states.Object) (is bool) {
+	m.read(uid, func(o *record) {
+		is = !o.touched.IsZero() && m.now().Sub(o.touched) < touchedFor && (cached == nil || revision(cached.ResourceVersion) <= o.touchedAt)
+	})
 	return is
 }

@@ -118,11 +118,27 @@ func TestMemoryControllers(t *testing.T) {
 // TestMemoryTouched covers KR-05-20.
 func TestMemoryTouched(t *testing.T) {
 	tr, now := clockedMemory()
-	assert.False(t, tr.Touched("u"))
-	tr.Touch("u")
-	assert.True(t, tr.Touched("u"))
+	cached := func(version string) *states.Object {
+		return &states.Object{State: &parent.State{ResourceVersion: version}}
+	}
+	assert.False(t, tr.Touched("u", cached("7")))
+	tr.Touch(stored("u", "7"))
+	assert.True(t, tr.Touched("u", cached("7")))
+	assert.True(t, tr.Touched("u", nil))
+	assert.False(t, tr.Touched("u", cached("8")), "the watch shows what was stored")
+	tr.Touch(stored("u", "8"))
+	assert.True(t, tr.Touched("u", cached("8")), "another write was stored before, so that this one was reviewed again")
+	tr.Touch(stored("u", "1"))
+	assert.True(t, tr.Touched("u", cached("8")), "forged")
+	tr.Touch(stored("other", "no number"))
+	assert.True(t, tr.Touched("other", cached("neither")))
 	*now = now.Add(touchedFor)
-	assert.False(t, tr.Touched("u"), "the cache has it by now")
+	assert.False(t, tr.Touched("u", cached("8")), "the cache has it by now")
+}
+
+// stored object, with its UID and version alone.
+func stored(uid, version string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": uid, "resourceVersion": version}}}
 }
 
 // A change through /scale is its user's, from the moment it landed until the
@@ -142,7 +158,7 @@ func TestMemoryScaled(t *testing.T) {
 	}
 	changes := []change.Change{{Path: "spec.replicas"}}
 	tr.Scale(request, admission.Decision{Changes: changes})
-	assert.True(t, tr.Touched("u"), "an intent prompts live reads")
+	assert.True(t, tr.Touched("u", nil), "an intent prompts live reads")
 	before := state("7", 1)
 	assert.Same(t, before, tr.FillState(before), "it has not landed")
 	assert.Equal(t, int64(1), hopOf(t, tr.FillState(state("8", 1))).Generation, "another write landed, not this one")
@@ -192,7 +208,7 @@ func TestMemoryEvictsInvented(t *testing.T) {
 	tr, _ := clockedMemory()
 	tr.latch("settled", 1)
 	for i := range 100 {
-		tr.Touch(types.UID(fmt.Sprint("invented-", i)))
+		tr.Touch(stored(fmt.Sprint("invented-", i), "1"))
 	}
 	for range 100 {
 		tr.evict()

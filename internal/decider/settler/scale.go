@@ -61,7 +61,7 @@ func (m *Memory) Scale(req *admission.Request, d admission.Decision) {
 	}
 	m.write(req.Object.GetUID(), func(o *record) {
 		o.scale = c
-		o.touched = m.now()
+		o.touch(m.now(), c.from)
 	})
 }
 
