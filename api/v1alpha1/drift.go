@@ -186,10 +186,23 @@ type DriftStatus struct {
 	// +listMapKey=receiver
 	// +kubebuilder:validation:MaxItems=32
 	Deliveries []DriftDelivery `json:"deliveries,omitempty"`
+	// Ruling is what was decided on the parent, as it is read every few seconds; nil for nothing, and while it is resolved.
+	// +optional
+	Ruling *DriftRuling `json:"ruling,omitempty"`
 	// Snoozed: no receiver knows of this occurrence, which the parent's snooze has
 	// silenced. It is reported if it is open when the snooze ends.
 	// +optional
 	Snoozed bool `json:"snoozed,omitempty"`
+}
+
+// DriftRuling is what was decided on the parent of a drift, with texts that are cut to 512 bytes.
+type DriftRuling struct {
+	// Rejected is the rejection that the drift matches; nil for none.
+	// +optional
+	Rejected *Rejection `json:"rejected,omitempty"`
+	// Snooze of the parent; nil for none.
+	// +optional
+	Snooze *Snooze `json:"snooze,omitempty"`
 }
 
 // Drift is one open refusal or external drift. Its name is the report id, so

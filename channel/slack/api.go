@@ -40,6 +40,9 @@ func (m message) options(thread string) []slack.MsgOption {
 	if thread != "" {
 		out = append(out, slack.MsgOptionTS(thread))
 	}
+	if m.broadcast {
+		out = append(out, slack.MsgOptionBroadcast())
+	}
 	return out
 }
 

@@ -3,11 +3,13 @@ package slack
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/slack-go/slack"
 
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel"
 	"github.com/kausality-io/function-kausality/internal/lists"
@@ -29,6 +31,8 @@ const (
 type message struct {
 	text   string
 	blocks []slack.Block
+	// broadcast: a message of a thread is shown in the channel, too.
+	broadcast bool
 }
 
 // renderer of messages.
@@ -47,10 +51,12 @@ type note struct {
 // member of a message: a change and what became of it.
 type member struct {
 	entry channel.Entry
-	// over: it is decided or gone; outcome is how.
-	over    bool
-	outcome string
-	notes   []note
+	// over: it is decided or gone; outcome is how. glass: one user let it pass alone.
+	over, glass bool
+	outcome     string
+	// ruling of one that is open.
+	ruling channel.Ruling
+	notes  []note
 }
 
 // main message of a cause. listed is how many of its changes have an entry in the thread.
@@ -65,11 +71,7 @@ func (r renderer) main(c *channel.Card, members []member, listed int) message {
 	if len(members) == 1 {
 		title = members[0].entry.Effect
 	}
-	state := "Held"
-	if open == 0 {
-		state = "Over"
-	}
-	head := oneLine(state+": "+title, maxHeader)
+	head := oneLine(state(members)+": "+title, maxHeader)
 	m := message{text: fallback(r.where() + head)}
 	m.blocks = append(m.blocks, slack.NewHeaderBlock(plain(head, maxHeader)), richText(r.cause(c, len(members), open)...))
 	if code := lines(c.Fields, maxLines); code != "" {
@@ -87,6 +89,25 @@ func (r renderer) main(c *channel.Card, members []member, listed int) message {
 			oneLine(c.Key, maxLine)), false)))
 	}
 	return m
+}
+
+// state returns the state of the changes of a message in a word or two: that of those that are open, where they have one in common.
+func state(members []member) string {
+	open := slices.DeleteFunc(slices.Clone(members), func(m member) bool { return m.over })
+	all := func(is func(member) bool) bool {
+		return !slices.ContainsFunc(open, func(m member) bool { return !is(m) })
+	}
+	switch {
+	case len(open) == 0 && slices.ContainsFunc(members, func(m member) bool { return m.glass }):
+		return "Broken glass"
+	case len(open) == 0:
+		return "Over"
+	case all(func(m member) bool { return m.ruling.Rejected != nil }):
+		return "Rejected"
+	case all(func(m member) bool { return m.ruling.Snoozed != nil }):
+		return "Snoozed"
+	}
+	return "Held"
 }
 
 // cause returns the cause of a message: what it is, who made it, what it would change, since when.
@@ -131,8 +152,11 @@ func (r renderer) outcome(m *member) []slack.Block {
 		all = append(all, m.outcome)
 	} else {
 		all = append(all, m.entry.Decided...)
-		if v := m.entry.Drift.Status.Votes; len(v) > 0 {
-			all = append(all, "voted for by "+strings.Join(lists.Map(v, func(v v1alpha1.Vote) string { return v.User }), " and "))
+		if z := m.ruling.Snoozed; z != nil {
+			all = append(all, "snoozed until "+r.time(z.Expiry.Time)+channel.Part(" by ", z.User, "")+channel.Part(": ", z.Message, ""))
+		}
+		if by := approval.VotesText(m.entry.Drift.Status.Votes); by != "" {
+			all = append(all, "voted for"+strings.TrimPrefix(by, ","))
 		}
 	}
 	all = append(all, lists.Map(m.notes, func(n note) string { return n.Text + " at " + r.time(n.At) })...)

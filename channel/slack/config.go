@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -26,6 +27,8 @@ type Config struct {
 	TimeZone string `json:"timeZone,omitempty"`
 	// Page is where changes are shown in full; nil for nowhere, so that commands are shown.
 	Page *Page `json:"page,omitempty"`
+	// Reminders of what is held for long; nil for none.
+	Reminders *Reminders `json:"reminders,omitempty"`
 	// Users maps ids of members to users of Kubernetes. Where it is given, it alone decides (KR-17-05).
 	Users map[string]Person `json:"users,omitempty"`
 	// Email maps full members by their e-mail addresses; nil for not. It is not used where Users is given.
@@ -46,6 +49,12 @@ type Constrained struct {
 type Page struct {
 	// URL of a change; {namespace} and {id} in it are replaced.
 	URL string `json:"url"`
+}
+
+// Reminders of changes that are open, neither rejected nor snoozed (KR-17-27).
+type Reminders struct {
+	// After is for how long a change is held before the first reminder of its cause, at least an hour.
+	After metav1.Duration `json:"after"`
 }
 
 // Person is a user of Kubernetes.
@@ -105,6 +114,9 @@ func (c *Config) Check() error {
 		if u, err := url.Parse(c.Page.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
 			bad("page.url: %q must be an http or https URL", c.Page.URL)
 		}
+	}
+	if c.Reminders != nil && c.Reminders.After.Duration < time.Hour {
+		bad("reminders.after: %q must be an hour or longer, as in 72h", c.Reminders.After.Duration)
 	}
 	errs = append(errs, c.checkConstrained()...)
 	errs = append(errs, c.checkPersons()...)

@@ -1,5 +1,5 @@
 // Package slack shows pending changes in a channel of Slack and carries out what users decide there by buttons (KR-17-01 to KR-17-11,
-// KR-17-25, KR-17-26). What is shown and what a click means is in package channel; this package renders that in Block Kit, posts it, and
+// KR-17-25 to KR-17-27). What is shown and what a click means is in package channel; this package renders that in Block Kit, posts it, and
 // writes decisions as the user who made them.
 //
 // Every replica holds a Socket Mode connection, or takes signed requests by HTTP, and stores the clicks that it receives, as ConfigMaps,

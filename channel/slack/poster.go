@@ -73,7 +73,7 @@ func (p *poster) round(ctx context.Context) error {
 	slices.SortFunc(due, func(a, b *v1alpha1.Drift) int {
 		return strings.Compare(channel.Since(a).UTC().Format(time.RFC3339)+a.Namespace+a.Name, channel.Since(b).UTC().Format(time.RFC3339)+b.Namespace+b.Name)
 	})
-	settle(p.records, drifts)
+	settle(p.records, drifts, p.now())
 	p.records = assign(p.records, due, p.now())
 	tried, err := p.send(ctx, drifts)
 	if !tried && err == nil {
@@ -134,6 +134,12 @@ func (p *poster) send(ctx context.Context, drifts map[key]*v1alpha1.Drift) (trie
 			return true, err
 		}
 		r.finished = r.over()
+	}
+	if err := p.remind(ctx, drifts, left); errors.As(err, &storeError{}) {
+		return true, err
+	} else if err != nil {
+		p.failed(err)
+		return true, p.saveAll(ctx)
 	}
 	return left < perRound, p.retire(ctx)
 }

@@ -31,6 +31,8 @@ type record struct {
 	TS string `json:"ts,omitempty"`
 	// Sent is the digest of what was sent last.
 	Sent string `json:"sent,omitempty"`
+	// Reminded is when a reminder of its cause was last posted in its thread; zero for never.
+	Reminded time.Time `json:"reminded,omitzero"`
 	// Card that was shown last, without its entries: its changes may be deleted.
 	Card    channel.Card `json:"card"`
 	Members []*tracked   `json:"members"`
@@ -55,10 +57,14 @@ type tracked struct {
 	// Over and Outcome are as of a member.
 	Over    bool   `json:"over,omitempty"`
 	Outcome string `json:"outcome,omitempty"`
-	// Rejected and Approved are what was decided here.
-	Rejected string `json:"rejected,omitempty"`
-	Approved bool   `json:"approved,omitempty"`
-	Notes    []note `json:"notes,omitempty"`
+	// Glass: one user let it pass alone.
+	Glass bool `json:"glass,omitempty"`
+	// Rejected and Withdrawn are what was decided here at RuledAt, and the Drift may not show yet; Approved is what was decided here.
+	Rejected  string    `json:"rejected,omitempty"`
+	Withdrawn bool      `json:"withdrawn,omitempty"`
+	RuledAt   time.Time `json:"ruledAt,omitzero"`
+	Approved  bool      `json:"approved,omitempty"`
+	Notes     []note    `json:"notes,omitempty"`
 	// Effect of one that is listed.
 	Effect string `json:"effect,omitempty"`
 }
@@ -85,17 +91,25 @@ func (r *record) over() bool {
 	return !slices.ContainsFunc(r.Members, func(m *tracked) bool { return !m.Over })
 }
 
+// shownWithin is how long after a decision the Drift shows it at the latest.
+const shownWithin = 30 * time.Second
+
 // settle settles the changes of records by the Drifts that exist now: which are over, and how.
-func settle(records []*record, drifts map[key]*v1alpha1.Drift) {
+func settle(records []*record, drifts map[key]*v1alpha1.Drift, now time.Time) {
 	for _, r := range records {
 		for _, m := range r.Members {
 			if m.Over {
 				continue
 			}
 			d := drifts[m.key()]
+			if (m.Rejected != "" || m.Withdrawn) && now.Sub(m.RuledAt) > shownWithin {
+				m.Rejected, m.Withdrawn = "", false
+				r.touch()
+			}
 			if d != nil && channel.Open(d) {
 				continue
 			}
+			m.Glass = d != nil && d.Status.BrokenGlass != nil
 			if m.Over = true; m.Listed { // of the others no more is shown than their number
 				m.Outcome = outcomeOf(d)
 			}
@@ -154,7 +168,7 @@ func (r *record) members(drifts map[key]*v1alpha1.Drift) (*channel.Card, []membe
 	for _, m := range r.Members {
 		if d := drifts[m.key()]; d != nil {
 			list = append(list, *d)
-			rulings[m.key()] = m.ruling()
+			rulings[m.key()] = m.ruling(d)
 		}
 	}
 	if groups := channel.ByCause(list); len(groups) > 0 {
@@ -165,22 +179,30 @@ func (r *record) members(drifts map[key]*v1alpha1.Drift) (*channel.Card, []membe
 		e := channel.Entry{Drift: &v1alpha1.Drift{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name}}, Effect: m.Effect,
 			Since: metav1.NewTime(time.Unix(m.Since, 0))}
 		if d := drifts[m.key()]; d != nil {
-			e = channel.EntryOf(d, m.ruling())
-			if channel.Exceptable(d, m.ruling()) {
+			ruling := rulings[m.key()]
+			ruling.Snoozed = nil // which is shown with the time of the configuration
+			e = channel.EntryOf(d, ruling)
+			if channel.Exceptable(d, rulings[m.key()]) {
 				e.Actions = slices.Insert(e.Actions, len(e.Actions)-1, channel.ActionException) // before what opens it
 			}
 		}
-		out = append(out, member{entry: e, over: m.Over, outcome: m.Outcome, notes: m.Notes})
+		out = append(out, member{entry: e, over: m.Over, glass: m.Glass, ruling: rulings[m.key()], outcome: m.Outcome, notes: m.Notes})
 	}
 	return &r.Card, out
 }
 
-// ruling returns the ruling of a change, as far as it was decided here.
-func (t *tracked) ruling() (s channel.Ruling) {
-	if t.Rejected != "" {
+// ruling returns the ruling of a change, as its Drift has it, and as it was decided here a moment ago.
+func (t *tracked) ruling(d *v1alpha1.Drift) channel.Ruling {
+	s := channel.Ruling{Approved: t.Approved}
+	if on := d.Status.Ruling; on != nil {
+		s.Rejected, s.Snoozed = on.Rejected, on.Snooze
+	}
+	switch {
+	case t.Withdrawn:
+		s.Rejected = nil
+	case t.Rejected != "":
 		s.Rejected = &v1alpha1.Rejection{Reason: t.Rejected}
 	}
-	s.Approved = t.Approved
 	return s
 }
 
@@ -190,9 +212,9 @@ func (t *tracked) note(a channel.Action, reason string, n note) {
 	case channel.ActionApprove:
 		t.Approved = true
 	case channel.ActionReject:
-		t.Rejected = oneLine(reason, maxLine)
+		t.Rejected, t.Withdrawn, t.RuledAt = oneLine(reason, maxLine), false, n.At
 	case channel.ActionWithdraw:
-		t.Approved, t.Rejected = false, ""
+		t.Approved, t.Rejected, t.Withdrawn, t.RuledAt = false, "", true, n.At
 	default:
 	}
 	if slices.ContainsFunc(t.Notes, func(have note) bool { return have.Text == n.Text }) {

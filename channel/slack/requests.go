@@ -16,6 +16,7 @@ import (
 
 	"github.com/slack-go/slack"
 	"golang.org/x/net/netutil"
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -51,6 +52,13 @@ type requests struct {
 	// secret signs requests.
 	secret string
 	seen   seen
+	// logged are the requests that are refused, so many a minute of them.
+	logged rate.Sometimes
+}
+
+// newRequests returns what takes the requests that a secret signs.
+func newRequests(taken *interactions, secret string) *requests {
+	return &requests{interactions: taken, secret: secret, logged: rate.Sometimes{Interval: time.Minute}}
 }
 
 // ServeHTTP takes an interaction. What Slack did not sign is refused before it is parsed.
@@ -88,7 +96,9 @@ func (s *requests) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // refuse answers a request that is not taken. The log has why, the client does not.
 func (s *requests) refuse(w http.ResponseWriter, result string, code int, err error) {
 	received.WithLabelValues(result).Inc()
-	s.log.Info("a request is refused", "result", result, "error", err.Error())
+	s.logged.Do(func() { // any client can send requests
+		s.log.Info("a request is refused; kausality_slack_requests_total counts all, of which at most one a minute is logged", "result", result, "error", err.Error())
+	})
 	http.Error(w, http.StatusText(code), code)
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -27,7 +28,7 @@ func (b *bench) listen(config *tls.Config) string {
 	on, err := (&net.ListenConfig{}).Listen(b.t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(b.t, err)
 	b.interactions.repeatable = true
-	l := &listener{requests: &requests{interactions: b.interactions, secret: slackfake.SigningSecret}, tls: config, timeout: b.timeout}
+	l := &listener{requests: newRequests(b.interactions, slackfake.SigningSecret), tls: config, timeout: b.timeout}
 	ctx, cancel := context.WithCancel(b.t.Context())
 	done := make(chan error, 1)
 	go func() { done <- l.serve(ctx, on) }()
@@ -88,6 +89,18 @@ func TestRequests(t *testing.T) {
 		require.NoError(t, err)
 		assert.JSONEq(t, `{"response_action":"errors","errors":{"reason":"A reason is required."}}`, string(got.Payload))
 	})
+}
+
+// TestRefusedAreLoggedSparingly: requests of clients that are not Slack do not fill the log.
+func TestRefusedAreLoggedSparingly(t *testing.T) {
+	b := newBench(t, interceptor.Funcs{})
+	logged := 0
+	b.interactions.log = funcr.New(func(string, string) { logged++ }, funcr.Options{})
+	to := b.listen(nil)
+	for range 20 {
+		assert.Equal(t, http.StatusUnauthorized, b.sent(slackfake.Signed(t.Context(), to, "another", "payload={}", time.Now())))
+	}
+	assert.Equal(t, 1, logged)
 }
 
 // TestUnsigned sends requests that Slack did not sign, or not now: KR-17-25.

@@ -100,7 +100,7 @@ func source(mgr manager.Manager, o Options, taken *interactions, up *link) (mana
 		return &socket{interactions: taken, link: up, pause: reconnectAfter}, nil
 	}
 	taken.repeatable = true
-	l := &listener{requests: &requests{interactions: taken, secret: o.Tokens.Signing}, address: o.Address, timeout: readTimeout}
+	l := &listener{requests: newRequests(taken, o.Tokens.Signing), address: o.Address, timeout: readTimeout}
 	if o.CertDir == "" {
 		return l, nil
 	}

@@ -199,7 +199,7 @@ func (w *worker) except(ctx context.Context, c *stored, at target, d *v1alpha1.D
 	ruling := channel.Ruling{}
 	if d != nil {
 		if _, m := w.poster.find(d); m != nil {
-			ruling = m.ruling()
+			ruling = m.ruling(d)
 		}
 	}
 	made, refused := channel.DecideException(channel.Click{Action: c.Action, Shown: at.Shown, Until: c.Until}, c.Scope, d, ruling)

@@ -281,7 +281,7 @@ func (r *Resolver) resolveHeld(ctx context.Context, d *v1alpha1.Drift, p *parent
 	}
 	switch why := settling.Released(d, p, child, records, complete); why {
 	case "":
-		return r.unsnooze(ctx, d, p)
+		return r.rule(ctx, d, p)
 	case settling.WhyApproved:
 		return r.Reporter.Resolve(ctx, d, why, settling.ApprovalOf(d, child, p, child))
 	default:

@@ -332,14 +332,6 @@ func (r *Reporter) Hold(ctx context.Context, d *v1alpha1.Drift, held *v1alpha1.H
 	return nil
 }
 
-// Unsnooze a Drift that is open although the snooze of its parent is over: its report is owed (KR-10-15).
-func (r *Reporter) Unsnooze(ctx context.Context, d *v1alpha1.Drift) error {
-	if _, err := editStatus(ctx, r.Client, d, func(s *v1alpha1.DriftStatus) { s.Snoozed = false }); err != nil {
-		return fmt.Errorf("cannot end the snooze of a drift: %w", err)
-	}
-	return nil
-}
-
 // editStatus of a Drift, unless the Drift was written since it was read. It returns the Drift as it was written; nil if it was not written, or is
 // gone, since the next round reads what is stored.
 func editStatus(ctx context.Context, c client.Client, d *v1alpha1.Drift, edit func(*v1alpha1.DriftStatus)) (*v1alpha1.Drift, error) {

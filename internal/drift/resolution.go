@@ -34,6 +34,7 @@ func (r *Reporter) Resolve(ctx context.Context, d *v1alpha1.Drift, why string, b
 	glass := approval.BrokenGlass(by)
 	d, err := editStatus(ctx, r.Client, d, func(s *v1alpha1.DriftStatus) {
 		s.Phase, s.Resolution, s.Approval, s.BrokenGlass = v1alpha1.DriftResolved, why, by.DeepCopy(), glass
+		s.Ruling = nil
 	})
 	if err != nil {
 		return fmt.Errorf("cannot resolve drift: %w", err)

@@ -32,7 +32,7 @@ func TestSlackRoles(t *testing.T) {
 		"Constrained": `{"users":{"U0HANS00":{"user":"hans","groups":["a"]}},
 			"constrainedImpersonation":{"resources":["xb.example.org","xa.example.org","xc.example.com"]}}`,
 		"ConstrainedByEmail": `{"email":{"prefix":"oidc:","domains":["example.com"]},"constrainedImpersonation":{"resources":["xb.example.org"]},
-			"timeZone":"Europe/Berlin","page":{"url":"https://example.com/{id}"}}`,
+			"timeZone":"Europe/Berlin","reminders":{"after":"72h"},"page":{"url":"https://example.com/{id}"}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/channel/slack/slackfake"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
@@ -28,7 +29,10 @@ func TestSlackException(t *testing.T) {
 	require.NoError(t, the.Grant(t.Context(), hans,
 		rbacv1.PolicyRule{APIGroups: []string{"kausality.io"}, Resources: []string{"approvalpolicies"}, Verbs: []string{"create", "get"}}))
 	m := b.message(mustRefuse(t, s.count(s.ctrl, "part", 5), "Drift"), "Make an exception")
-	mustRefuse(t, s.count(s.ctrl, "other", 5), "Drift")
+	other := mustRefuse(t, s.count(s.ctrl, "other", 5), "Drift")
+	s.annotate(map[string]any{v1alpha1.AnnotationKeyRejections: `[{"apiVersion":"*","kind":"*","name":"other","reason":"not before the migration"}]`})
+	b.message(other, "not before the migration") // KR-10-21: it was decided elsewhere
+	s.annotate(map[string]any{v1alpha1.AnnotationKeyRejections: nil})
 
 	chosen := map[string]string{"scope": "kind", "until": "8h"}
 	b.except(memberEve, m, chosen)

@@ -26,6 +26,8 @@ type Message struct {
 	ThreadTS string `json:"threadTS,omitempty"`
 	// Ephemeral is the only user who sees it; empty for all.
 	Ephemeral string `json:"ephemeral,omitempty"`
+	// Broadcast: a message of a thread that the channel shows, too.
+	Broadcast bool   `json:"broadcast,omitempty"`
 	Text      string `json:"text"`
 	// Blocks as JSON.
 	Blocks string `json:"blocks"`
@@ -250,7 +252,8 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request, method string) {
 		return
 	}
 	s.last++
-	m := &Message{TS: fmt.Sprintf("%d.%06d", time.Now().Unix(), s.last), ThreadTS: r.FormValue("thread_ts"), Text: text, Blocks: blocks}
+	m := &Message{TS: fmt.Sprintf("%d.%06d", time.Now().Unix(), s.last), ThreadTS: r.FormValue("thread_ts"), Text: text, Blocks: blocks,
+		Broadcast: r.FormValue("reply_broadcast") == "true"}
 	if method == "chat.postEphemeral" {
 		m.Ephemeral = r.FormValue("user")
 	}
