@@ -77,7 +77,7 @@ func due(records []*record, drifts map[key]*v1alpha1.Drift, after time.Duration,
 	}
 	rest := out[:0]
 	for _, s := range out {
-		if now.Sub(reminded[s.in.Cause]) >= remindEvery {
+		if now.Sub(reminded[s.in.Cause]) >= remindEvery && now.Sub(s.in.Started) >= remindEvery { // a message of today needs none
 			rest = append(rest, s)
 		}
 	}

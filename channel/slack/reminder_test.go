@@ -74,6 +74,17 @@ func TestReminders(t *testing.T) {
 	assert.Len(t, b.reminders(), 2, "nothing is held any more")
 }
 
+// TestReminderAfterTheMessage covers KR-17-27: what is held for long when it is first shown, as after an installation, has its reminder a day later.
+func TestReminderAfterTheMessage(t *testing.T) {
+	b := newBench(t, interceptor.Funcs{}, held(1))
+	b.config.Reminders = &Reminders{After: metav1.Duration{Duration: time.Hour}}
+	b.rounds(3)
+	assert.Empty(t, b.reminders())
+	b.later(25 * time.Hour)
+	b.rounds(3)
+	assert.Len(t, b.reminders(), 1)
+}
+
 // TestNoReminders covers KR-17-27: there are none unless they are chosen, and none of what is decided.
 func TestNoReminders(t *testing.T) {
 	for name, tc := range map[string]struct {
