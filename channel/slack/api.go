@@ -137,6 +137,11 @@ func refusal(token string, err error) {
 // isCode reports whether an error of Slack has one of some codes.
 func isCode(err error, codes ...string) bool { return slices.Contains(codes, codeOf(err)) }
 
+// isGone reports whether an error of Slack is that a message, or the one that a thread begins with, was deleted there or cannot be changed any more.
+func isGone(err error) bool {
+	return isCode(err, "message_not_found", "thread_not_found", "cannot_reply_to_message", "cant_update_message", "edit_window_closed")
+}
+
 // isPermanent reports whether an error of Slack remains until the configuration or the app in Slack is changed.
 func isPermanent(err error) bool { return hints[codeOf(err)] != "" }
 

@@ -192,8 +192,7 @@ func (p *poster) one(ctx context.Context, r *record, thread string, ts, sent *st
 	} else {
 		err = p.api.update(ctx, *ts, m)
 	}
-	gone := isCode(err, "message_not_found", "cant_update_message", "edit_window_closed") // it was deleted in Slack, and is not sent again
-	if err != nil && !gone {
+	if err != nil && !isGone(err) { // what was deleted in Slack is not sent again
 		return false, err
 	}
 	p.owes.Succeeded()

@@ -38,7 +38,8 @@ func (p *poster) remind(ctx context.Context, drifts map[key]*v1alpha1.Drift, lef
 		if err := p.store.save(ctx, s.in); err != nil {
 			return storeError{err}
 		}
-		if _, err := p.api.post(ctx, s.in.TS, p.render.reminder(s, p.now())); err != nil {
+		_, err := p.api.post(ctx, s.in.TS, p.render.reminder(s, p.now()))
+		if err != nil && !isGone(err) {
 			s.in.Reminded = was
 			s.in.touch()
 			return err

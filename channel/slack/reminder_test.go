@@ -126,6 +126,19 @@ func TestRemindersOfAFailingSlack(t *testing.T) {
 	assert.Len(t, b.reminders(), 1)
 }
 
+// TestReminderOfADeletedMessage covers KR-17-27: where the message was deleted in Slack, nothing is delayed for its reminder.
+func TestReminderOfADeletedMessage(t *testing.T) {
+	b := newReminding(t)
+	b.later(73 * time.Hour)
+	require.NoError(t, b.slack.Fail(slackfake.Failure{Methods: []string{"chat.postMessage"}, Code: "thread_not_found", Times: 1}))
+	b.rounds(2)
+	assert.Empty(t, b.reminders())
+	assert.Equal(t, metav1.ConditionTrue, b.ready().Status)
+	b.later(25 * time.Hour)
+	b.rounds(2)
+	assert.Len(t, b.reminders(), 1)
+}
+
 // TestReminderIsSafe covers KR-17-04.
 func TestReminderIsSafe(t *testing.T) {
 	d := held(1)
