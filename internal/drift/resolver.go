@@ -12,9 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/time/rate"
-	"k8s.io/apimachinery/pkg/api/equality"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -24,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/kausality-io/function-kausality/admission"
-	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/authorship"
 	"github.com/kausality-io/function-kausality/admission/clock"
@@ -45,8 +42,6 @@ const (
 	// completeAfter is how old a Drift without a phase is before the leader writes its status. The replica
 	// that created it may still be about to.
 	completeAfter = 20 * time.Second
-	// maxRuling is the length of the text of a ruling in a Drift, in bytes.
-	maxRuling = 512
 	// maxRemovals in one round.
 	maxRemovals = 100
 )
@@ -326,44 +321,6 @@ func (r *Resolver) resolve(ctx context.Context, d *v1alpha1.Drift) error {
 		return r.Reporter.Resolve(ctx, d, why, nil)
 	}
 	return r.complete(ctx, d, p)
-}
-
-// rule notes in an open Drift what was decided on its parent p, nil for none (KR-10-21). Once its snooze is over, its report is owed (KR-10-15).
-func (r *Resolver) rule(ctx context.Context, d *v1alpha1.Drift, p *parent.State) error {
-	if d.Status.Phase != v1alpha1.DriftDetected {
-		return nil
-	}
-	ruling := rulingOn(&d.Spec, p)
-	snoozed := d.Status.Snoozed && ruling != nil && ruling.Snooze != nil
-	if snoozed == d.Status.Snoozed && equality.Semantic.DeepEqual(ruling, d.Status.Ruling) {
-		return nil
-	}
-	if _, err := editStatus(ctx, r.Client, d, func(s *v1alpha1.DriftStatus) { s.Ruling, s.Snoozed = ruling, snoozed }); err != nil {
-		return fmt.Errorf("cannot write what was decided on the parent of a drift: %w", err)
-	}
-	return nil
-}
-
-// rulingOn returns what was decided on a parent, nil for none, about a drift; nil for nothing.
-func rulingOn(d *v1alpha1.DriftSpec, p *parent.State) *v1alpha1.DriftRuling {
-	if p == nil {
-		return nil
-	}
-	out, now := v1alpha1.DriftRuling{}, clock.Now()
-	if found, ok := settling.Rejected(d, p, now); ok {
-		found.Reason = annotation.Cut(found.Reason, maxRuling)
-		out.Rejected = &found
-	}
-	if set := approval.Parse(p.Annotations); set.Snoozed(now) {
-		found := *set.Snooze
-		found.Expiry = metav1.NewTime(found.Expiry.UTC().Truncate(time.Second)) // as it is stored
-		found.User, found.Message = annotation.Cut(found.User, v1alpha1.MaxCauseName), annotation.Cut(found.Message, maxRuling)
-		out.Snooze = &found
-	}
-	if out == (v1alpha1.DriftRuling{}) {
-		return nil
-	}
-	return &out
 }
 
 // OfGate reports whether the gate records a Drift: that an external resource differs.
