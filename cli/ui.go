@@ -88,7 +88,7 @@ func (c *uiCommand) run(ctx context.Context) error {
 }
 
 // page returns the page for the user of the kubeconfig at an address.
-func (c *uiCommand) page(ctx context.Context, at net.Addr) (*page.Page, error) {
+func (c *uiCommand) page(ctx context.Context, at net.Addr) (*page.Local, error) {
 	options, cluster, err := c.looks(ctx)
 	if err != nil {
 		return nil, err
@@ -97,9 +97,7 @@ func (c *uiCommand) page(ctx context.Context, at net.Addr) (*page.Page, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the address: %w", err)
 	}
-	return page.New(page.Options{
-		Options: options, Cluster: cluster, Hosts: []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("localhost", port)},
-	})
+	return page.NewLocal(page.Options{Options: options, Cluster: cluster}, net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("localhost", port))
 }
 
 // looks returns the options of a view of the cluster for the user of the kubeconfig, and the name of its context.

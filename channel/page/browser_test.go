@@ -18,7 +18,7 @@ import (
 type browser struct {
 	t      *testing.T
 	client *http.Client
-	page   *Page
+	page   *Local
 	base   string
 }
 
@@ -34,11 +34,10 @@ type response struct {
 // open the page, and begin the session.
 func open(t *testing.T, o Options) *browser {
 	t.Helper()
-	var p *Page
+	var p *Local
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.ServeHTTP(w, r) }))
 	t.Cleanup(server.Close)
-	o.Hosts = []string{strings.TrimPrefix(server.URL, "http://")}
-	p, err := New(o)
+	p, err := NewLocal(o, strings.TrimPrefix(server.URL, "http://"))
 	require.NoError(t, err)
 	jar, err := cookiejar.New(nil)
 	require.NoError(t, err)

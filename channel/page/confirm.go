@@ -46,7 +46,7 @@ func (p changes) decide(ctx context.Context, q *query) (*answer, error) {
 	case again != nil:
 		return confirmation(again, p.links.change(again.Change.Drift, ""), ""), nil
 	}
-	q.session.note(done)
+	q.session.Note(done)
 	d := &v1alpha1.Drift{}
 	d.Namespace, d.Name = ns, id
 	return &answer{to: p.links.change(d, "")}, nil

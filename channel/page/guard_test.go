@@ -93,7 +93,7 @@ func TestSession(t *testing.T) {
 	assert.Contains(t, left.body, "You have left")
 	assert.Equal(t, http.StatusUnauthorized, b.get(b.page.base+"/").code)
 
-	p, err := New(o)
+	p, err := NewLocal(o)
 	require.NoError(t, err)
 	clock.Move(11 * time.Minute)
 	assert.Nil(t, p.sessions.begin(p.sessions.token), "it is too old")

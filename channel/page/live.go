@@ -120,7 +120,7 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 			return
 		case <-p.streams.ended:
 			return
-		case <-session.ended:
+		case <-session.Ended():
 			return
 		case <-signals:
 			event = "change"

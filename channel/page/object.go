@@ -66,6 +66,6 @@ func (p objects) decide(ctx context.Context, q *query) (*answer, error) {
 	case again != nil:
 		return p.confirmed(ref, again), nil
 	}
-	q.session.note(done)
+	q.session.Note(done)
 	return &answer{to: p.links.object(ref)}, nil
 }

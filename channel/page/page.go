@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
-	"strings"
 
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/channel/view"
@@ -24,16 +22,19 @@ type Options struct {
 	view.Options
 	// Cluster is shown, as the name of a context.
 	Cluster string
-	// Hosts that requests may be for, with the port.
-	Hosts []string
+	// Origin of the page, as https://HOST: what writes must come from it. Where it is empty, it is http:// and the host of the request.
+	Origin string
+	// Base is the path below which the page is; empty for none.
+	Base string
+	// Left is what a user is shown who has left.
+	Left view.State
 }
 
-// Page is its handler. It is safe for concurrent use.
+// Page is the handler of the page of one user. It is safe for concurrent use.
 type Page struct {
-	options  Options
-	view     *view.View
-	sessions *sessions
-	streams  *streams
+	options Options
+	view    *view.View
+	streams *streams
 	links
 	mux *http.ServeMux
 }
@@ -43,13 +44,12 @@ func New(o Options) (*Page, error) {
 	if o.Now == nil {
 		o.Now = clock.Now
 	}
-	o.Manager, o.Command, o.Again = FieldManager, "kubectl kausality ui", "Load the page again in a moment."
+	o.Manager, o.Again = FieldManager, "Load the page again in a moment."
 	v, err := view.New(o.Options)
 	if err != nil {
 		return nil, err
 	}
-	p := &Page{options: o, view: v, sessions: newSessions(o.Now), links: links{base: "/" + random(8)}, mux: http.NewServeMux(),
-		streams: newStreams()}
+	p := &Page{options: o, view: v, links: links{base: o.Base}, mux: http.NewServeMux(), streams: newStreams()}
 	c, on := changes{p}, objects{p}
 	for pattern, h := range map[string]handler{
 		"GET /{$}":                   lists{p}.overview,
@@ -69,16 +69,13 @@ func New(o Options) (*Page, error) {
 	return p, nil
 }
 
-// Link returns the link that begins the session, as a path with its query. It is good once, for ten minutes.
-func (p *Page) Link() string { return p.base + "/enter?token=" + p.sessions.token }
-
 // handler of a page, which reads with ctx.
 type handler func(ctx context.Context, q *query) (*answer, error)
 
 // query is a request that was checked.
 type query struct {
 	*http.Request
-	session *session
+	session Session
 }
 
 // answer to a query: a redirection, or a template with its data.
@@ -98,7 +95,12 @@ type stateError struct {
 	*view.State
 	// Retry is the form to send again, with what was entered; nil for none.
 	Retry *retry
+	// Next is where the user may go on; nil for nowhere.
+	Next *Link
 }
+
+// Link to a page.
+type Link struct{ Text, Href string }
 
 // retry of a form that could not be worked off.
 type retry struct {
@@ -134,11 +136,7 @@ func (p *Page) failed(err error) *answer {
 
 // leave ends the session.
 func (p *Page) leave(_ context.Context, q *query) (*answer, error) {
-	p.sessions.end(q.session)
-	return nil, &view.State{Status: http.StatusOK, Title: "You have left", Text: "The session has ended. To look again: kubectl kausality ui"}
-}
-
-// allowed reports whether a request is for a host of the page.
-func (p *Page) allowed(host string) bool {
-	return slices.Contains(p.options.Hosts, strings.ToLower(host))
+	q.session.End()
+	left := p.options.Left
+	return nil, &left
 }

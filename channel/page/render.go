@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/kausality-io/function-kausality/channel"
+	"github.com/kausality-io/function-kausality/channel/view"
 )
 
 //go:embed templates/*.html
@@ -86,17 +87,29 @@ type layout struct {
 }
 
 // render renders the answer to a request of a session, or of none.
-func (p *Page) render(w http.ResponseWriter, r *http.Request, s *session, a *answer) {
-	l := layout{Title: a.title, Base: p.base, Style: stylePath, Script: scriptPath, Now: p.options.Now(), Data: a.data}
+func (p *Page) render(w http.ResponseWriter, r *http.Request, s Session, a *answer) {
+	l := layout{Title: a.title, Base: p.base, Now: p.options.Now(), Data: a.data}
 	if s != nil {
-		l.CSRF, l.User, l.Cluster = s.csrf, p.options.User, p.options.Cluster
+		l.CSRF, l.User, l.Cluster = s.CSRF(), p.options.User, p.options.Cluster
 		if r.Header.Get(liveHeader) == "" { // else what is open shows it already
-			l.Notice = s.noted()
+			l.Notice = s.Noted()
 		}
 		if a.live {
 			l.Events = p.href(eventsPath)
 		}
 	}
+	l.write(w, a)
+}
+
+// Stop shows a state in place of a page, where there is no session, and where the user may go on; nil for nowhere.
+func Stop(w http.ResponseWriter, base string, now time.Time, s view.State, next *Link) {
+	l := layout{Title: s.Title, Base: base, Now: now, Data: &stateError{State: &s, Next: next}}
+	l.write(w, &answer{status: s.Status, template: "state.html"})
+}
+
+// write writes a page.
+func (l layout) write(w http.ResponseWriter, a *answer) {
+	l.Style, l.Script = stylePath, scriptPath
 	var out bytes.Buffer
 	if err := templates[a.template].Execute(&out, l); err != nil {
 		http.Error(w, "The page cannot be rendered: "+err.Error(), http.StatusInternalServerError)
@@ -108,6 +121,15 @@ func (p *Page) render(w http.ResponseWriter, r *http.Request, s *session, a *ans
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(cmp.Or(a.status, http.StatusOK))
 	_, _ = w.Write([]byte(body)) // a browser that is gone
+}
+
+// Asset serves a file that pages load; false where the path of the request is none.
+func Asset(w http.ResponseWriter, r *http.Request) bool {
+	a := assets[r.URL.Path]
+	if a != nil {
+		a.serve(w, r)
+	}
+	return a != nil
 }
 
 // serve serves an asset.

@@ -20,11 +20,22 @@ const (
 	linkFor = 10 * time.Minute
 )
 
-// session of a browser.
+// Session of a browser with a user.
+type Session interface {
+	// CSRF is in each form, and must be in what is sent.
+	CSRF() string
+	// Note sets a text that is shown once, on the next page, where Noted returns it.
+	Note(text string)
+	Noted() string
+	// End ends it, and Ended is closed then.
+	End()
+	Ended() <-chan struct{}
+}
+
+// session of a local page.
 type session struct {
-	id string
-	// csrf is in each form, and must be in what is sent.
-	csrf string
+	id, csrf string
+	of       *sessions
 	// ended is closed when it ends.
 	ended chan struct{}
 
@@ -32,14 +43,23 @@ type session struct {
 	notice atomic.Value
 }
 
-// note sets what the next page shows.
-func (s *session) note(text string) { s.notice.Store(text) }
+// CSRF implements Session.
+func (s *session) CSRF() string { return s.csrf }
 
-// noted returns what the page shows; it is forgotten then.
-func (s *session) noted() string {
+// Note implements Session.
+func (s *session) Note(text string) { s.notice.Store(text) }
+
+// Noted implements Session.
+func (s *session) Noted() string {
 	out, _ := s.notice.Swap("").(string)
 	return out
 }
+
+// End implements Session.
+func (s *session) End() { s.of.end(s) }
+
+// Ended implements Session.
+func (s *session) Ended() <-chan struct{} { return s.ended }
 
 // sessions of a page: the one that its link begins.
 type sessions struct {
@@ -71,7 +91,7 @@ func (s *sessions) begin(token string) *session {
 	if !same(token, s.token) || s.used || s.now().After(s.until) {
 		return nil
 	}
-	s.used, s.seen, s.one = true, s.now(), &session{id: random(24), csrf: random(24), ended: make(chan struct{})}
+	s.used, s.seen, s.one = true, s.now(), &session{id: random(24), csrf: random(24), of: s, ended: make(chan struct{})}
 	return s.one
 }
 
@@ -114,11 +134,11 @@ func same(a, b string) bool { return b != "" && subtle.ConstantTimeCompare([]byt
 // sessionKey of the session in the context of a request.
 type sessionKey struct{}
 
-func withSession(r *http.Request, s *session) *http.Request {
+func withSession(r *http.Request, s Session) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), sessionKey{}, s))
 }
 
-func sessionOf(r *http.Request) *session {
-	s, _ := r.Context().Value(sessionKey{}).(*session)
+func sessionOf(r *http.Request) Session {
+	s, _ := r.Context().Value(sessionKey{}).(Session)
 	return s
 }

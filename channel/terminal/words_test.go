@@ -74,10 +74,10 @@ func actionsIn(text string) (out []string) {
 // onPage is the text of the pages of the cause and of a change.
 func onPage(t *testing.T, o view.Options, d *v1alpha1.Drift) string {
 	t.Helper()
-	var p *page.Page
+	var p *page.Local
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.ServeHTTP(w, r) }))
 	t.Cleanup(server.Close)
-	p, err := page.New(page.Options{Options: o, Cluster: "prod", Hosts: []string{strings.TrimPrefix(server.URL, "http://")}})
+	p, err := page.NewLocal(page.Options{Options: o, Cluster: "prod"}, strings.TrimPrefix(server.URL, "http://"))
 	require.NoError(t, err)
 	jar, err := cookiejar.New(nil)
 	require.NoError(t, err)
