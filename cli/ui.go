@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -84,7 +82,7 @@ func (c *uiCommand) run(ctx context.Context) error {
 		}
 	}
 	go p.Run(ctx)
-	return serveUntil(ctx, listener, p)
+	return page.ServeUntil(ctx, listener, p)
 }
 
 // page returns the page for the user of the kubeconfig at an address.
@@ -123,38 +121,6 @@ func (s *session) looks(ctx context.Context) (o looks.Options, cluster string, e
 // memoryLimit of the process in bytes, a soft one: where it holds more, as with many more than 10,000 changes, the garbage collector runs more often. The
 // environment variable GOMEMLIMIT sets another.
 const memoryLimit = 80 << 20
-
-const (
-	// headerFor and bodyFor bound what a request takes to arrive, answerFor what its answer takes, idleFor an idle connection.
-	headerFor = 5 * time.Second
-	bodyFor   = 15 * time.Second
-	answerFor = time.Minute
-	idleFor   = 2 * time.Minute
-	// maxHeader of a request in bytes.
-	maxHeader = 16 << 10
-	// endFor is how long requests that are being answered may take when it ends.
-	endFor = 3 * time.Second
-)
-
-// serveUntil serves requests until the context ends.
-func serveUntil(ctx context.Context, listener net.Listener, h http.Handler) error {
-	server := &http.Server{
-		Handler: h, ReadHeaderTimeout: headerFor, ReadTimeout: bodyFor, WriteTimeout: answerFor, IdleTimeout: idleFor, MaxHeaderBytes: maxHeader,
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	select {
-	case err := <-ended:
-		return fmt.Errorf("cannot serve the page: %w", err)
-	case <-ctx.Done():
-	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), endFor)
-	defer cancel()
-	if err := server.Shutdown(last); err != nil {
-		return server.Close()
-	}
-	return nil
-}
 
 // browse opens a URL in the user's browser, and does not wait for it. end removes what it has written.
 func (c *uiCommand) browse(ctx context.Context, url string) (end func(), err error) {

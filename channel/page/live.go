@@ -25,6 +25,11 @@ const (
 	eventStream = "text/event-stream"
 )
 
+// Unseen reports whether a request was made by an open page, and not by its user.
+func Unseen(r *http.Request) bool {
+	return r.Header.Get(liveHeader) != "" || r.Header.Get("Accept") == eventStream
+}
+
 // streams to the open pages, each of which is signalled when what waits has changed (KR-17-18).
 type streams struct {
 	mu   sync.Mutex

@@ -183,7 +183,7 @@ func TestStreamOutlastsARequest(t *testing.T) {
 	server.Config.ReadTimeout, server.Config.WriteTimeout = longest, longest
 	server.Start()
 	t.Cleanup(server.Close)
-	b.page.hosts = append(b.page.options.Hosts, strings.TrimPrefix(server.URL, "http://"))
+	b.page.hosts = append(b.page.hosts, strings.TrimPrefix(server.URL, "http://"))
 	b.base = server.URL
 	_, events := b.stream(t.Context())
 	next(t, events, "open")

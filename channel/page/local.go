@@ -21,7 +21,7 @@ type Local struct {
 
 // NewLocal returns the page of the user of the options, for requests to some hosts, with the port.
 func NewLocal(o Options, hosts ...string) (*Local, error) {
-	o.Base, o.Command = "/"+random(8), command
+	o.Base, o.Expired = "/"+random(8), view.KubeconfigExpired(command)
 	o.Left = view.State{Status: http.StatusOK, Title: "You have left", Text: "The session has ended. To look again: " + command}
 	p, err := New(o)
 	if err != nil {

@@ -107,7 +107,7 @@ func (s *sessions) of(r *http.Request) *session {
 		s.over()
 		return nil
 	}
-	if r.Header.Get(liveHeader) == "" && r.Header.Get("Accept") != eventStream {
+	if !Unseen(r) {
 		s.seen = s.now()
 	}
 	return s.one

@@ -41,7 +41,7 @@ type Options struct {
 
 // complete completes options with what is the terminal's own.
 func (o *Options) complete() {
-	o.Manager, o.Command, o.Again = FieldManager, "kubectl kausality tui", "It is read again by itself."
+	o.Manager, o.Expired, o.Again = FieldManager, view.KubeconfigExpired("kubectl kausality tui"), "It is read again by itself."
 	if o.Now == nil {
 		o.Now = clock.Now
 	}

@@ -23,8 +23,8 @@ type Options struct {
 	Namespace string
 	// Manager is the field manager of what is written: votes have it as their via.
 	Manager string
-	// Command that shows the view, as part of texts.
-	Command string
+	// Expired is what the user is shown whose credentials the API server does not accept any more, as sentences.
+	Expired string
 	// Again is a sentence on how what could not be read is read again.
 	Again string
 	// Early is called with what waits as soon as it is listed for the first time, before it is known what was decided about it; nil for no call.
@@ -41,3 +41,8 @@ const (
 	// maxChanges that are listed about one object.
 	maxChanges = 100
 )
+
+// KubeconfigExpired returns what the user of a command is shown whose credentials have expired.
+func KubeconfigExpired(command string) string {
+	return "The credentials of your kubeconfig have expired. Log in, and run " + command + " again."
+}

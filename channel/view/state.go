@@ -31,7 +31,7 @@ func (o *Options) stateOf(err error) *State {
 	switch {
 	case kerrors.IsUnauthorized(err):
 		return &State{Status: http.StatusUnauthorized, Title: "The cluster does not know you any more",
-			Text: "The credentials of your kubeconfig have expired. Log in, and run " + o.Command + " again. The cluster answers: " + err.Error()}
+			Text: o.Expired + " The cluster answers: " + err.Error()}
 	case kerrors.IsForbidden(err):
 		return &State{Status: http.StatusForbidden, Title: "You may not read that",
 			Text: "The ClusterRole kausality-viewer grants it to those it is bound to. The cluster answers: " + err.Error()}

@@ -26,6 +26,7 @@ func TestAdvertisedValues(t *testing.T) {
 		return file
 	}
 	list, ca := write("list", []byte("[]")), write("ca", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE"}))
+	page := write("page", []byte("url: https://a\nbearerTokens: {}\n"))
 	choicetest.Program{
 		Root: func(*testing.T) *cobra.Command {
 			cmd := root()
@@ -36,6 +37,7 @@ func TestAdvertisedValues(t *testing.T) {
 		Refused: func(err error) bool { return errors.As(err, &usageError{}) },
 		Args: map[string]string{
 			"controller":         "--webhook-service=a/b",
+			"page":               "--config-file=" + page,
 			"gate --record-sink": "--record-spool-dir=" + dir, "webhook --record-sink": "--record-spool-dir=" + dir,
 			"manifests":            "--webhook-url=https://a:1 --ca-file=" + ca + " --resources=configmaps",
 			"terraform check-plan": "--plan=" + filepath.Join("..", "..", "gate", "systems", "testdata", "plans", "create.json") + " --allowances=" + list,

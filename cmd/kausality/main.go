@@ -59,7 +59,7 @@ func exitCode(err error) int {
 func root() *cobra.Command {
 	cmd := functionCommand()
 	cmd.AddCommand(webhookCommand(), gateCommand(), controllerCommand(), ungateCommand(), manifestsCommand(), notifyCommand(),
-		policyCommand(), kroCommand(), terraformCommand(), historyCommand(), versionCommand())
+		policyCommand(), kroCommand(), terraformCommand(), historyCommand(), pageCommand(), versionCommand())
 	for _, c := range append(cmd.Commands(), cmd) {
 		c.SilenceErrors, c.SilenceUsage = true, true
 		c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {

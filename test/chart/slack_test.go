@@ -43,35 +43,35 @@ func TestSlackRoles(t *testing.T) {
 			rendered, err := controlplane.Decode([]byte(out))
 			require.NoError(t, err)
 			file := filepath.Join(t.TempDir(), "config.yaml")
-			require.NoError(t, os.WriteFile(file, []byte(configOf(t, rendered)), 0o600))
+			require.NoError(t, os.WriteFile(file, []byte(configOf(t, rendered, slack.Component)), 0o600))
 			c, err := slack.Load(file)
 			require.NoError(t, err)
 			var printed bytes.Buffer
 			require.NoError(t, slack.WriteRoles(&printed, c, "kausality-system"))
 			want, err := controlplane.Decode(printed.Bytes())
 			require.NoError(t, err)
-			assert.Equal(t, granted(t, want), granted(t, rendered))
+			assert.Equal(t, granted(t, want, slack.Component), granted(t, rendered, slack.Component))
 		})
 	}
 }
 
-// configOf Slack, as the chart renders it.
-func configOf(t *testing.T, objects []*unstructured.Unstructured) string {
+// configOf a component, as the chart renders it.
+func configOf(t *testing.T, objects []*unstructured.Unstructured, name string) string {
 	t.Helper()
 	m := corev1.ConfigMap{}
-	into(t, find(t, objects, "ConfigMap"), &m)
+	into(t, find(t, objects, "ConfigMap", name), &m)
 	return m.Data["config.yaml"]
 }
 
-// find an object of Slack by its kind.
-func find(t *testing.T, objects []*unstructured.Unstructured, kind string) *unstructured.Unstructured {
+// find an object.
+func find(t *testing.T, objects []*unstructured.Unstructured, kind, name string) *unstructured.Unstructured {
 	t.Helper()
 	for _, o := range objects {
-		if o.GetKind() == kind && o.GetName() == slack.Component {
+		if o.GetKind() == kind && o.GetName() == name {
 			return o
 		}
 	}
-	t.Fatalf("there is no %s", kind)
+	t.Fatalf("there is no %s %s", kind, name)
 	return nil
 }
 
@@ -81,34 +81,38 @@ func into(t *testing.T, o *unstructured.Unstructured, out any) {
 }
 
 // granted lists each verb on each resource, and to whom, of Slack.
-func granted(t *testing.T, objects []*unstructured.Unstructured) (out []string) {
+func granted(t *testing.T, objects []*unstructured.Unstructured, name string) (out []string) {
 	t.Helper()
 	cluster, namespaced := rbacv1.ClusterRole{}, rbacv1.Role{}
-	into(t, find(t, objects, "ClusterRole"), &cluster)
-	into(t, find(t, objects, "Role"), &namespaced)
-	for kind, rules := range map[string][]rbacv1.PolicyRule{"ClusterRole": cluster.Rules, "Role": namespaced.Rules} {
-		for _, r := range rules {
-			names := r.ResourceNames
-			if len(names) == 0 {
-				names = []string{"*"}
-			}
-			for _, group := range r.APIGroups {
-				for _, resource := range r.Resources {
-					for _, name := range names {
-						for _, verb := range r.Verbs {
-							out = append(out, fmt.Sprintf("%s: %s %s/%s %s", kind, verb, group, resource, name))
-						}
+	into(t, find(t, objects, "ClusterRole", name), &cluster)
+	into(t, find(t, objects, "Role", name), &namespaced)
+	out = append(listedRules("ClusterRole", cluster.Rules), listedRules("Role", namespaced.Rules)...)
+	for _, kind := range []string{"ClusterRoleBinding", "RoleBinding"} {
+		binding := find(t, objects, kind, name).Object
+		raw, err := json.Marshal(map[string]any{"kind": kind, "to": binding["roleRef"], "subjects": binding["subjects"]})
+		require.NoError(t, err)
+		out = append(out, string(raw))
+	}
+	return out
+}
+
+// listedRules lists each verb on each resource, in order.
+func listedRules(kind string, rules []rbacv1.PolicyRule) (out []string) {
+	for _, r := range rules {
+		names := r.ResourceNames
+		if len(names) == 0 {
+			names = []string{"*"}
+		}
+		for _, group := range r.APIGroups {
+			for _, resource := range r.Resources {
+				for _, name := range names {
+					for _, verb := range r.Verbs {
+						out = append(out, fmt.Sprintf("%s: %s %s/%s %s", kind, verb, group, resource, name))
 					}
 				}
 			}
 		}
 	}
 	slices.Sort(out)
-	for _, kind := range []string{"ClusterRoleBinding", "RoleBinding"} {
-		binding := find(t, objects, kind).Object
-		raw, err := json.Marshal(map[string]any{"kind": kind, "to": binding["roleRef"], "subjects": binding["subjects"]})
-		require.NoError(t, err)
-		out = append(out, string(raw))
-	}
 	return out
 }

@@ -120,9 +120,17 @@ startupProbe:
 {{- range .Values.driftWebhooks.links }}
 - {{ printf "--drift-webhook-link=%s" . | quote }}
 {{- end }}
+{{- with include "kausality.changeURL" . }}
+- {{ printf "--drift-webhook-link=page=%s" . | quote }}
+{{- end }}
 {{- if .Values.driftWebhooks.objects }}
 - --drift-webhook-objects
 {{- end }}
+{{- end }}
+
+{{- /* Where the page shows a change, with placeholders; empty without a page. */ -}}
+{{- define "kausality.changeURL" -}}
+{{- with .Values.page.url }}{{ trimSuffix "/" . }}/change/{id}?namespace={namespace}{{ end }}
 {{- end }}
 
 {{- define "kausality.driftMounts" -}}
@@ -231,12 +239,19 @@ startupProbe:
 - {apiGroups: [""], resources: [namespaces], verbs: ["{{ $on }}get"]}
 - {apiGroups: [admissionregistration.k8s.io], resources: [mutatingwebhookconfigurations], verbs: ["{{ $on }}get", "{{ $on }}list"]}
 {{- end }}
-{{- if or .impersonateAnyone (and $constrained (not .users)) }}
-- {apiGroups: [{{ $group | quote }}], resources: [users], verbs: ["{{ $verb }}"]}
-{{- else if $users }}
-- {apiGroups: [{{ $group | quote }}], resources: [users], resourceNames: {{ $users | sortAlpha | uniq | toJson }}, verbs: ["{{ $verb }}"]}
+{{- include "kausality.impersonate" (dict "group" $group "verb" $verb "users" $users "groups" $groups "anyUser" (or .impersonateAnyone (and $constrained (not .users)))) }}
 {{- end }}
-{{- if $groups }}
-- {apiGroups: [{{ $group | quote }}], resources: [groups], resourceNames: {{ $groups | sortAlpha | uniq | toJson }}, verbs: ["{{ $verb }}"]}
+
+{{- /* The rules by which a process acts as users: verb on users and groups of an API group, by their names, or as any. */ -}}
+{{- define "kausality.impersonate" -}}
+{{- if .anyUser }}
+- {apiGroups: [{{ .group | quote }}], resources: [users], verbs: ["{{ .verb }}"]}
+{{- else if .users }}
+- {apiGroups: [{{ .group | quote }}], resources: [users], resourceNames: {{ .users | sortAlpha | uniq | toJson }}, verbs: ["{{ .verb }}"]}
+{{- end }}
+{{- if .anyGroup }}
+- {apiGroups: [{{ .group | quote }}], resources: [groups], verbs: ["{{ .verb }}"]}
+{{- else if .groups }}
+- {apiGroups: [{{ .group | quote }}], resources: [groups], resourceNames: {{ .groups | sortAlpha | uniq | toJson }}, verbs: ["{{ .verb }}"]}
 {{- end }}
 {{- end }}

@@ -1,0 +1,289 @@
+package hosted
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"github.com/kausality-io/function-kausality/channel"
+)
+
+const (
+	// loginFor is how long a login may take.
+	loginFor = 10 * time.Minute
+	// issuerTimeout of one request to the issuer.
+	issuerTimeout = 10 * time.Second
+	// discoverEvery is how often an issuer that did not answer is tried.
+	discoverEvery = 5 * time.Second
+	// callbackPath is where the issuer leads back to, welcomePath what follows a login.
+	callbackPath, welcomePath = "/callback", "/welcome"
+)
+
+// login at an OIDC issuer: the code flow with PKCE (KR-17-29).
+type login struct {
+	config *OIDC
+	// redirect URI of the client, and secret, which returns that of a confidential client.
+	redirect string
+	secret   func() (string, error)
+	client   *http.Client
+	now      func() time.Time
+
+	mu     sync.Mutex
+	known  *issuer
+	failed error
+	tried  time.Time
+}
+
+// issuer as it was discovered.
+type issuer struct {
+	*oidc.Provider
+	verifier *oidc.IDTokenVerifier
+	// revocation is where refresh tokens are revoked, end where the user ends the session there; empty for nowhere.
+	revocation, end string
+}
+
+// issuerError is that the issuer does not answer, or not as it should.
+type issuerError struct{ error }
+
+// Unwrap implements errors.Unwrap.
+func (e *issuerError) Unwrap() error { return e.error }
+
+// issuer returns the issuer, which is discovered once.
+func (l *login) issuer() (*issuer, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.known != nil {
+		return l.known, nil
+	}
+	if l.failed != nil && l.now().Before(l.tried.Add(discoverEvery)) {
+		return nil, l.failed
+	}
+	l.tried = l.now()
+	// The provider keeps the context, and reads the keys of the issuer again with it: it is that of no request.
+	p, err := oidc.NewProvider(oidc.ClientContext(context.Background(), l.client), l.config.Issuer)
+	if err != nil {
+		l.failed = &issuerError{fmt.Errorf("cannot reach the issuer: %w", err)}
+		return nil, l.failed
+	}
+	more := struct {
+		Revocation string `json:"revocation_endpoint"`
+		End        string `json:"end_session_endpoint"`
+	}{}
+	if err := p.Claims(&more); err != nil {
+		l.failed = &issuerError{fmt.Errorf("cannot read the configuration of the issuer: %w", err)}
+		return nil, l.failed
+	}
+	l.known = &issuer{Provider: p, verifier: p.Verifier(&oidc.Config{ClientID: l.config.ClientID, Now: l.now}), revocation: more.Revocation, end: more.End}
+	return l.known, nil
+}
+
+// oauth returns the client at an issuer.
+func (l *login) oauth(at *issuer) (*oauth2.Config, error) {
+	secret, err := l.secret()
+	if err != nil {
+		return nil, err
+	}
+	scopes := l.config.Scopes
+	if len(scopes) == 0 {
+		scopes = defaultScopes
+	}
+	return &oauth2.Config{ClientID: l.config.ClientID, ClientSecret: secret, Endpoint: at.Endpoint(), RedirectURL: l.redirect, Scopes: scopes}, nil
+}
+
+// pending login, in a cookie of the browser that began it.
+type pending struct {
+	State    string `json:"state"`
+	Nonce    string `json:"nonce"`
+	Verifier string `json:"verifier"`
+	// To is the path of the page that the user wants to see.
+	To string `json:"to"`
+}
+
+// begin returns a login, and the URL of the issuer where the user goes on.
+func (l *login) begin(to string) (p pending, at string, err error) {
+	is, err := l.issuer()
+	if err != nil {
+		return p, "", err
+	}
+	c, err := l.oauth(is)
+	if err != nil {
+		return p, "", err
+	}
+	p = pending{State: random(), Nonce: random(), Verifier: oauth2.GenerateVerifier(), To: to}
+	return p, c.AuthCodeURL(p.State, oidc.Nonce(p.Nonce), oauth2.S256ChallengeOption(p.Verifier)), nil
+}
+
+// random text that is not guessed. crypto/rand does not fail.
+func random() string {
+	raw := make([]byte, 24)
+	_, _ = rand.Read(raw)
+	return hex.EncodeToString(raw)
+}
+
+// grant is what the issuer grants: who the user is, and by what that is determined again.
+type grant struct {
+	Person
+	// refresh token; empty for none.
+	refresh string
+	// until is when the token expires that shows it.
+	until time.Time
+}
+
+// end ends a login by the code that the issuer has given.
+func (l *login) end(ctx context.Context, p pending, code string) (grant, error) {
+	is, err := l.issuer()
+	if err != nil {
+		return grant{}, err
+	}
+	c, err := l.oauth(is)
+	if err != nil {
+		return grant{}, err
+	}
+	ctx = oidc.ClientContext(ctx, l.client)
+	token, err := c.Exchange(ctx, code, oauth2.VerifierOption(p.Verifier))
+	if err != nil {
+		return grant{}, answered(err)
+	}
+	return l.granted(ctx, is, c, token, p.Nonce, "")
+}
+
+// again determines again who a user is, by a refresh token.
+func (l *login) again(ctx context.Context, refresh string) (grant, error) {
+	is, err := l.issuer()
+	if err != nil {
+		return grant{}, err
+	}
+	c, err := l.oauth(is)
+	if err != nil {
+		return grant{}, err
+	}
+	ctx = oidc.ClientContext(ctx, l.client)
+	token, err := c.TokenSource(ctx, &oauth2.Token{RefreshToken: refresh}).Token()
+	if err != nil {
+		return grant{}, answered(err)
+	}
+	return l.granted(ctx, is, c, token, "", refresh)
+}
+
+// granted returns what tokens of an issuer grant, by the claims of the ID token, and by those of the userinfo endpoint where that lacks some, as an
+// issuer may decide, or where a refresh yields no ID token.
+func (l *login) granted(ctx context.Context, is *issuer, c *oauth2.Config, token *oauth2.Token, nonce, refresh string) (g grant, err error) {
+	claims := map[string]any{}
+	raw, _ := token.Extra("id_token").(string)
+	switch {
+	case raw != "":
+		id, err := is.verifier.Verify(ctx, raw)
+		if err != nil {
+			return g, fmt.Errorf("the ID token does not count: %w", err)
+		}
+		if nonce != "" && id.Nonce != nonce {
+			return g, errors.New("the ID token is of another login")
+		}
+		if err := id.Claims(&claims); err != nil {
+			return g, fmt.Errorf("cannot read the ID token: %w", err)
+		}
+		g.until = id.Expiry
+	case nonce != "":
+		return g, errors.New("the issuer has sent no ID token")
+	default:
+		g.until = token.Expiry
+	}
+	if l.config.lacks(claims) && is.UserInfoEndpoint() != "" {
+		if err := addUserInfo(ctx, is, c.TokenSource(ctx, token), claims); err != nil {
+			return g, err
+		}
+	}
+	if g.Person, err = l.config.person(claims); err != nil {
+		return g, &refusedError{err.Error()}
+	}
+	if g.refresh = token.RefreshToken; g.refresh == "" {
+		g.refresh = refresh
+	}
+	return g, nil
+}
+
+// addUserInfo adds the claims of the userinfo endpoint to those of the ID token, which win.
+func addUserInfo(ctx context.Context, is *issuer, by oauth2.TokenSource, claims map[string]any) error {
+	info, err := is.UserInfo(ctx, by)
+	if err != nil {
+		return answered(err)
+	}
+	if subject, has := claims["sub"]; has && subject != info.Subject {
+		return errors.New("the userinfo endpoint of the issuer answers with the claims of another user")
+	}
+	more := map[string]any{}
+	if err := info.Claims(&more); err != nil {
+		return fmt.Errorf("cannot read the claims of the user: %w", err)
+	}
+	for name, value := range more {
+		if _, has := claims[name]; !has {
+			claims[name] = value
+		}
+	}
+	return nil
+}
+
+// errRevoked is that the issuer does not take a code or a refresh token, or not any more.
+var errRevoked = errors.New("the issuer does not accept it")
+
+// answered returns the error of an issuer: errRevoked where it has refused, else an issuerError.
+func answered(err error) error {
+	refused := (*oauth2.RetrieveError)(nil)
+	if errors.As(err, &refused) && refused.Response != nil && refused.Response.StatusCode < http.StatusInternalServerError &&
+		refused.Response.StatusCode != http.StatusTooManyRequests {
+		return fmt.Errorf("%w: %s", errRevoked, channel.Clip(strings.TrimSpace(refused.ErrorCode+" "+refused.ErrorDescription)))
+	}
+	return &issuerError{fmt.Errorf("the issuer does not answer: %w", err)}
+}
+
+// revoke revokes a refresh token, where the issuer has that (RFC 7009).
+func (l *login) revoke(ctx context.Context, refresh string) error {
+	is, err := l.issuer()
+	if err != nil || is.revocation == "" || refresh == "" {
+		return err
+	}
+	c, err := l.oauth(is)
+	if err != nil {
+		return err
+	}
+	form := url.Values{"token": {refresh}, "token_type_hint": {"refresh_token"}}
+	if c.ClientSecret == "" {
+		form.Set("client_id", c.ClientID)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, is.revocation, strings.NewReader(form.Encode()))
+	if err != nil {
+		return fmt.Errorf("cannot revoke the session at the issuer: %w", err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if c.ClientSecret != "" {
+		r.SetBasicAuth(url.QueryEscape(c.ClientID), url.QueryEscape(c.ClientSecret))
+	}
+	resp, err := l.client.Do(r)
+	if err != nil {
+		return fmt.Errorf("cannot revoke the session at the issuer: %w", err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // Nothing of it is read.
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("cannot revoke the session at the issuer: it answers %s", resp.Status)
+	}
+	return nil
+}
+
+// leave returns where the user ends the session at the issuer, too; empty for nowhere.
+func (l *login) leave() string {
+	is, err := l.issuer()
+	if err != nil || is.end == "" {
+		return ""
+	}
+	return is.end + "?" + url.Values{"client_id": {l.config.ClientID}}.Encode()
+}
