@@ -106,8 +106,9 @@ func TestNothing(t *testing.T) {
 
 	s.Forbidden = func(_, path string) bool { return strings.Contains(path, "drifts") || path == "v1/namespaces" }
 	clock.Move(2 * time.Minute)
-	stale := b.get(b.page.base + "/")
-	shows(t, stale, "This is what it was at")
+	taken := b.get(b.page.base + "/")
+	assert.Equal(t, http.StatusForbidden, taken.code, "what may not be read any more is not shown")
+	assert.NotContains(t, taken.body, "shops-7f3")
 	fresh := open(t, o).get
 	other := open(t, o)
 	r := fresh(other.page.base + "/")

@@ -148,7 +148,8 @@ func (r *reader) again(ctx context.Context) (*Snapshot, error) {
 	began := r.options.Now()
 	s, err := r.read(ctx, began)
 	if err != nil {
-		if have == nil {
+		if have == nil || kerrors.IsForbidden(err) || kerrors.IsUnauthorized(err) { // what may not be read any more is not shown
+			r.have.Store(nil)
 			return nil, err
 		}
 		last := *have

@@ -30,7 +30,8 @@ func TestPageRoles(t *testing.T) {
 			want: []string{"ClusterRole: impersonate /users hans"}},
 		"All": {config: `{"oidc":{"issuer":"https://login.example.org","clientID":"page"},"groups":["a"],"impersonateAnyone":true}`,
 			want: []string{"ClusterRole: impersonate /groups *", "ClusterRole: impersonate /users *"}},
-		"Tokens": {config: `{"bearerTokens":{"audiences":["kausality"]}}`, want: []string{"ClusterRole: create authentication.k8s.io/tokenreviews *"}},
+		"ServerTokens": {config: `{"bearerTokens":{}}`, want: []string{"ClusterRole: create authentication.k8s.io/tokenreviews *"}},
+		"Tokens":       {config: `{"bearerTokens":{"audiences":["kausality"]}}`, want: []string{"ClusterRole: create authentication.k8s.io/tokenreviews *"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

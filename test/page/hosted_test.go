@@ -268,6 +268,36 @@ func (v *visitor) begin() (state string) {
 	return at.Query().Get("state")
 }
 
+// TestHostedTabs covers KR-17-29: a browser that opens two pages logs in on both; a site that leads it to the callback cancels no login.
+func TestHostedTabs(t *testing.T) {
+	s := newSite(t, 1)
+	v := s.visitor(hans)
+	first := v.begun("/")
+	second := v.begun("/coverage")
+	v.shows(v.send(0, http.MethodGet, s.config.URL+"/callback?state=x&code=y", nil), http.StatusBadRequest, "This login is over")
+	for _, login := range []string{first, second} {
+		a := v.ends(login)
+		v.shows(a, http.StatusOK)
+		assert.Equal(t, strings.TrimPrefix(s.config.URL, "http://"), a.url.Host)
+	}
+	v.shows(v.open("/coverage"), http.StatusOK, "Coverage", hans)
+}
+
+// begun is the page of the issuer that a path leads to.
+func (v *visitor) begun(path string) string {
+	v.t.Helper()
+	return v.send(v.at, http.MethodGet, v.config.URL+path, nil).url.String()
+}
+
+// ends a login on that page.
+func (v *visitor) ends(page string) answer {
+	v.t.Helper()
+	u, err := url.Parse(page)
+	require.NoError(v.t, err)
+	form := url.Values{"id": {u.Query().Get("authRequestID")}, "username": {v.user}, "password": {issuer.Password}}
+	return v.send(v.at, http.MethodPost, u.Scheme+"://"+u.Host+u.Path, form)
+}
+
 // TestHostedRedirects covers KR-17-29: no request leads a user to another host than that of the page and the issuer.
 func TestHostedRedirects(t *testing.T) {
 	s := newSite(t, 1)
@@ -379,9 +409,18 @@ func TestHostedIssuerDown(t *testing.T) {
 	s.passes(20 * time.Minute)
 	v.shows(v.open("/"), http.StatusServiceUnavailable, "The login is not available")
 	s.issuer.SetDown(false)
+	s.passes(10 * time.Second)
 	a = v.open("/")
 	v.shows(a, http.StatusOK, waits)
 	assert.False(t, v.visited(a), "the session was kept")
+	s.knows("another one, since the issuer's was replaced first")
+	s.passes(fresh)
+	v.shows(v.open("/"), http.StatusOK, waits)
+	s.knows(issuer.Secret)
+	s.passes(time.Minute)
+	a = v.open("/")
+	v.shows(a, http.StatusOK, waits)
+	assert.False(t, v.visited(a), "a secret that is wrong for a while ends no session")
 	s.passes(13 * time.Hour)
 	assert.True(t, v.visited(v.open("/")), "a session lasts 12 hours")
 }

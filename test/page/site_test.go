@@ -51,6 +51,8 @@ type site struct {
 	issuer *issuer.Issuer
 	config *hosted.Config
 	keys   string
+	// secret is the file with that of the client.
+	secret string
 	// ahead is by how much the time of the page is ahead of that of the tests.
 	ahead atomic.Int64
 	// replicas by their addresses.
@@ -70,6 +72,8 @@ func newSite(t *testing.T, replicas int) *site {
 	t.Cleanup(s.issuer.Close)
 	s.config.OIDC.Issuer = s.issuer.URL
 	s.key("key", "k")
+	s.secret = filepath.Join(t.TempDir(), "client-secret")
+	s.knows(issuer.Secret)
 	for range replicas {
 		s.replica(as(t))
 	}
@@ -112,11 +116,15 @@ func (s *site) key(name, letter string) {
 	require.NoError(s.t, os.WriteFile(filepath.Join(s.keys, name), bytes.Repeat([]byte(letter), 32), 0o600))
 }
 
+// knows a secret of the client.
+func (s *site) knows(secret string) {
+	s.t.Helper()
+	require.NoError(s.t, os.WriteFile(s.secret, []byte(secret+"\n"), 0o600))
+}
+
 // replica of the page, whose process acts by a configuration. It is added to the others.
 func (s *site) replica(as *rest.Config) {
 	s.t.Helper()
-	secret := filepath.Join(s.t.TempDir(), "client-secret")
-	require.NoError(s.t, os.WriteFile(secret, []byte(issuer.Secret+"\n"), 0o600))
 	client, err := rest.HTTPClientFor(as)
 	require.NoError(s.t, err)
 	mapper, err := apiutil.NewDynamicRESTMapper(as, client)
@@ -125,7 +133,7 @@ func (s *site) replica(as *rest.Config) {
 	s.t.Cleanup(cancel)
 	require.NoError(s.t, s.config.Check())
 	h, err := hosted.NewHandler(ctx, hosted.Options{
-		Process: cluster.Process{Config: as, Log: s.logger()}, Config: s.config, KeysDir: s.keys, SecretFile: secret,
+		Process: cluster.Process{Config: as, Log: s.logger()}, Config: s.config, KeysDir: s.keys, SecretFile: s.secret,
 		Now: func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) },
 	}, mapper)
 	require.NoError(s.t, err)

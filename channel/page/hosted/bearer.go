@@ -3,14 +3,17 @@ package hosted
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
@@ -24,8 +27,8 @@ const (
 	reviewedFor = time.Minute
 	// refusedFor is how long a token is refused that it did not accept.
 	refusedFor = 5 * time.Second
-	// maxReviews that are remembered.
-	maxReviews = 1000
+	// maxReviews that are remembered, of valid tokens and of others; maxReviewing go on at a time.
+	maxReviews, maxReviewing = 1000, 8
 	// reviewTimeout of one review.
 	reviewTimeout = 10 * time.Second
 	// maxToken is the length of a token in bytes.
@@ -36,7 +39,16 @@ const (
 type bearer struct {
 	audiences []string
 	reviews   authentication.TokenReviewInterface
-	known     *utilcache.LRUExpireCache
+	// known has the outcomes of valid tokens, refused those of others, so that these cannot displace those.
+	known, refused *utilcache.LRUExpireCache
+	flight         singleflight.Group
+	// slots are taken by reviews that go on.
+	slots chan struct{}
+}
+
+func newBearer(audiences []string, r authentication.TokenReviewInterface) *bearer {
+	return &bearer{audiences: audiences, reviews: r, known: utilcache.NewLRUExpireCache(maxReviews), refused: utilcache.NewLRUExpireCache(maxReviews),
+		slots: make(chan struct{}, maxReviewing)}
 }
 
 // reviewed is the outcome of a review.
@@ -53,22 +65,42 @@ func (b *bearer) of(r *http.Request) (Person, string, error) {
 		return Person{}, "", &refusedError{"The request has no bearer token. The proxy in front of this page adds it, once you have logged in there."}
 	}
 	key := sha256.Sum256([]byte(token))
-	if have, ok := b.known.Get(key); ok {
-		return have.(reviewed).Person, token, have.(reviewed).err
+	for _, c := range []*utilcache.LRUExpireCache{b.known, b.refused} {
+		if have, ok := c.Get(key); ok {
+			return have.(reviewed).Person, token, have.(reviewed).err
+		}
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
+	out, err, _ := b.flight.Do(string(key[:]), func() (any, error) { return b.review(context.WithoutCancel(r.Context()), token, key) })
+	if err != nil {
+		return Person{}, "", err
+	}
+	return out.(reviewed).Person, token, out.(reviewed).err
+}
+
+// errReviewing is that more tokens are to be reviewed than may be.
+var errReviewing = errors.New("too many tokens are being reviewed")
+
+// review a token, and remember the outcome.
+func (b *bearer) review(ctx context.Context, token string, key [sha256.Size]byte) (out reviewed, err error) {
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
+	select {
+	case b.slots <- struct{}{}:
+		defer func() { <-b.slots }()
+	case <-ctx.Done():
+		return out, errReviewing
+	}
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: b.audiences}}
 	done, err := b.reviews.Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
-		return Person{}, "", fmt.Errorf("cannot have the token reviewed: %w", err)
+		return out, fmt.Errorf("cannot have the token reviewed: %w", err)
 	}
-	out, valid := b.outcome(&done.Status), reviewedFor
-	if out.err != nil {
-		valid = refusedFor
+	if out = b.outcome(&done.Status); out.err != nil {
+		b.refused.Add(key, out, refusedFor)
+	} else {
+		b.known.Add(key, out, reviewedFor)
 	}
-	b.known.Add(key, out, valid)
-	return out.Person, token, out.err
+	return out, nil
 }
 
 // outcome returns that of a review.
@@ -82,7 +114,18 @@ func (b *bearer) outcome(s *authenticationv1.TokenReviewStatus) reviewed {
 	}
 	groups := slices.Clone(s.User.Groups)
 	slices.Sort(groups)
-	return reviewed{Person: Person{User: s.User.Username, Groups: groups}}
+	return reviewed{Person: Person{User: s.User.Username, Groups: groups, rest: restOf(&s.User)}}
+}
+
+// credentialID is what each token of a user has of its own.
+const credentialID = "authentication.kubernetes.io/credential-id"
+
+// restOf returns what a user has beside name and groups, which authorizers may read, too: two tokens of one user may permit different things.
+func restOf(u *authenticationv1.UserInfo) string {
+	extra := maps.Clone(u.Extra)
+	delete(extra, credentialID)
+	raw, _ := json.Marshal(map[string]any{"uid": u.UID, "extra": extra}) // of texts alone
+	return string(raw)
 }
 
 // errNoToken is a request for a user whose token is not known any more.

@@ -2,17 +2,19 @@ package hosted
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilcache "k8s.io/apimachinery/pkg/util/cache"
 )
 
 // reviews are those of an API server.
@@ -44,20 +46,22 @@ func TestBearer(t *testing.T) {
 		refused   string
 		calls     int
 	}{
-		"Known":      {header: "Bearer abc", status: known("hans"), want: Person{"hans", []string{"a", "b"}}, calls: 1},
-		"Case":       {header: "bearer abc", status: known("hans"), want: Person{"hans", []string{"a", "b"}}, calls: 1},
-		"Audience":   {header: "Bearer abc", audiences: []string{"page"}, status: known("hans", "page"), want: Person{"hans", []string{"a", "b"}}, calls: 1},
+		"Known": {header: "Bearer abc", status: known("hans"), want: Person{User: "hans", Groups: []string{"a", "b"}, rest: none}, calls: 1},
+		"Case":  {header: "bearer abc", status: known("hans"), want: Person{User: "hans", Groups: []string{"a", "b"}, rest: none}, calls: 1},
+		"Audience": {header: "Bearer abc", audiences: []string{"page"}, status: known("hans", "page"),
+			want: Person{User: "hans", Groups: []string{"a", "b"}, rest: none}, calls: 1},
 		"Other":      {header: "Bearer abc", audiences: []string{"page"}, status: known("hans", "api"), refused: "another audience", calls: 1},
 		"NoAudience": {header: "Bearer abc", audiences: []string{"page"}, status: known("hans"), refused: "another audience", calls: 1},
 		"Unknown":    {header: "Bearer abc", status: authenticationv1.TokenReviewStatus{Error: "expired"}, refused: "does not accept your token", calls: 1},
-		"Account":    {header: "Bearer abc", status: known("system:serviceaccount:a:b"), want: Person{"system:serviceaccount:a:b", []string{"a", "b"}}, calls: 1},
-		"None":       {refused: "has no bearer token"},
-		"Basic":      {header: "Basic abc", refused: "has no bearer token"},
-		"Away":       {header: "Bearer abc", err: errors.New("away"), calls: 2},
+		"Account": {header: "Bearer abc", status: known("system:serviceaccount:a:b"),
+			want: Person{User: "system:serviceaccount:a:b", Groups: []string{"a", "b"}, rest: none}, calls: 1},
+		"None":  {refused: "has no bearer token"},
+		"Basic": {header: "Basic abc", refused: "has no bearer token"},
+		"Away":  {header: "Bearer abc", err: errors.New("away"), calls: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := &reviews{status: tc.status, err: tc.err}
-			b := &bearer{audiences: tc.audiences, reviews: api, known: utilcache.NewLRUExpireCache(maxReviews)}
+			b := newBearer(tc.audiences, api)
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			r.Header.Set("Authorization", tc.header)
 			for range 2 {
@@ -78,6 +82,44 @@ func TestBearer(t *testing.T) {
 			assert.Equal(t, tc.calls, api.calls, "what is known is not reviewed again")
 		})
 	}
+}
+
+// none is what a user has beside name and groups who has nothing else.
+const none = `{"extra":null,"uid":""}`
+
+// TestRest covers KR-17-28: two tokens of a user are of one page unless they permit different things.
+func TestRest(t *testing.T) {
+	of := func(key, value string) string {
+		return Person{User: "hans", rest: restOf(&authenticationv1.UserInfo{Extra: map[string]authenticationv1.ExtraValue{key: {value}}})}.key()
+	}
+	assert.Equal(t, of(credentialID, "JTI=1"), of(credentialID, "JTI=2"))
+	assert.NotEqual(t, of("scopes.example.org", "read"), of("scopes.example.org", "all"))
+}
+
+// TestManyTokens covers KR-17-32: tokens that are not valid displace no others, and few are reviewed at a time.
+func TestManyTokens(t *testing.T) {
+	api := &reviews{status: authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "hans"}}}
+	b := newBearer(nil, api)
+	send := func(token string) error {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		_, _, err := b.of(r)
+		return err
+	}
+	require.NoError(t, send("valid"))
+	api.status = authenticationv1.TokenReviewStatus{}
+	for n := range 2 * maxReviews {
+		require.Error(t, send(strconv.Itoa(n)))
+	}
+	require.NoError(t, send("valid"))
+	for range maxReviewing {
+		b.slots <- struct{}{}
+	}
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	ctx, cancel := context.WithTimeout(r.Context(), time.Millisecond)
+	defer cancel()
+	_, err := b.review(ctx, "other", sha256.Sum256(nil))
+	require.ErrorIs(t, err, errReviewing)
 }
 
 // TestBearing covers KR-17-28: requests have the token that the user had last, and no credentials of the process.

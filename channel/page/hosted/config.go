@@ -36,7 +36,8 @@ type OIDC struct {
 	ClientID string `json:"clientID"`
 	// Scopes that are requested; openid, profile, email, groups and offline_access where empty.
 	Scopes []string `json:"scopes,omitempty"`
-	// UsernameClaim is the claim with the name of the user, sub where empty; its value is preceded by UsernamePrefix.
+	// UsernameClaim is the claim with the name of the user, sub where empty; its value is preceded by UsernamePrefix. Where that is empty, it
+	// is the issuer and # but for the claim email; - is none.
 	UsernameClaim  string `json:"usernameClaim,omitempty"`
 	UsernamePrefix string `json:"usernamePrefix,omitempty"`
 	// GroupsClaim is the claim with the groups, a text or a list, groups where empty; each is preceded by GroupsPrefix.
@@ -70,10 +71,8 @@ func Load(file string) (*Config, error) {
 func (c *Config) Check() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if u, err := url.Parse(c.URL); err != nil || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "" {
-		bad("url: %q must be the URL of the page without a path, as in https://kausality.example.org", c.URL)
-	} else if u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())) {
-		bad("url: %q must begin with https://: cookies and tokens pass there", c.URL)
+	if err := c.checkURL(); err != nil {
+		errs = append(errs, err)
 	}
 	switch {
 	case (c.OIDC == nil) == (c.BearerTokens == nil):
@@ -84,6 +83,20 @@ func (c *Config) Check() error {
 		bad("users, groups and impersonateAnyone are of oidc: with bearerTokens, users act by their own tokens")
 	}
 	return errors.Join(errs...)
+}
+
+// checkURL reports what is wrong with the URL of the page.
+func (c *Config) checkURL() error {
+	u, err := url.Parse(c.URL)
+	switch {
+	case err != nil, u.Host == "", u.User != nil, strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "":
+		return fmt.Errorf("url: %q must be the URL of the page without a path, as in https://kausality.example.org", c.URL)
+	case u.Scheme == "https" && u.Port() == "443" || u.Scheme == "http" && u.Port() == "80":
+		return fmt.Errorf("url: %q has the default port, which browsers leave out", c.URL)
+	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())):
+		return fmt.Errorf("url: %q must begin with https://: cookies and tokens pass there", c.URL)
+	}
+	return nil
 }
 
 // isLoopback reports whether a host is this computer.

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -63,15 +64,18 @@ func TestPerson(t *testing.T) {
 		want   Person
 		err    string
 	}{
-		"Sub": {of: &OIDC{}, claims: map[string]any{"sub": "1234"}, want: Person{User: "1234"}},
+		"Sub":      {of: &OIDC{Issuer: "https://a"}, claims: map[string]any{"sub": "1234"}, want: Person{User: "https://a#1234"}},
+		"NoPrefix": {of: &OIDC{Issuer: "https://a", UsernamePrefix: "-"}, claims: map[string]any{"sub": "1234"}, want: Person{User: "1234"}},
+		"Mail":     {of: &OIDC{Issuer: "https://a", UsernameClaim: "email"}, claims: map[string]any{"email": "h@a"}, want: Person{User: "h@a"}},
 		"Email": {of: email, claims: map[string]any{"email": "hans@example.com", "groups": []any{"dba", 7, "sre"}},
-			want: Person{"oidc:hans@example.com", []string{"oidc:dba", "oidc:sre"}}},
+			want: Person{User: "oidc:hans@example.com", Groups: []string{"oidc:dba", "oidc:sre"}}},
 		"Verified":   {of: email, claims: map[string]any{"email": "hans@example.com", "email_verified": true}, want: Person{User: "oidc:hans@example.com"}},
 		"Unverified": {of: email, claims: map[string]any{"email": "hans@example.com", "email_verified": false}, err: "is not verified"},
 		"OddlySaid":  {of: email, claims: map[string]any{"email": "hans@example.com", "email_verified": "true"}, err: "is not verified"},
-		"OneGroup":   {of: &OIDC{GroupsClaim: "role"}, claims: map[string]any{"sub": "1", "role": "dba"}, want: Person{"1", []string{"dba"}}},
-		"NoName":     {of: email, claims: map[string]any{"sub": "1"}, err: "has no claim email"},
-		"NoText":     {of: &OIDC{}, claims: map[string]any{"sub": 7}, err: "has no claim sub"},
+		"OneGroup": {of: &OIDC{GroupsClaim: "role", UsernamePrefix: "-"}, claims: map[string]any{"sub": "1", "role": "dba"},
+			want: Person{User: "1", Groups: []string{"dba"}}},
+		"NoName": {of: email, claims: map[string]any{"sub": "1"}, err: "has no claim email"},
+		"NoText": {of: &OIDC{}, claims: map[string]any{"sub": 7}, err: "has no claim sub"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := tc.of.person(tc.claims)
@@ -89,12 +93,12 @@ func TestPerson(t *testing.T) {
 func TestAdmit(t *testing.T) {
 	listed := &Config{Users: []string{"hans", "System:eve"}, Groups: []string{"dba", "system:masters"}}
 	all := &Config{ImpersonateAll: true}
-	got, err := listed.admit(Person{"hans", []string{"sre", "dba", "system:masters", "dba"}})
+	got, err := listed.admit(Person{User: "hans", Groups: []string{"sre", "dba", "system:masters", "dba"}})
 	require.NoError(t, err)
-	assert.Equal(t, Person{"hans", []string{"dba"}}, got)
-	got, err = all.admit(Person{"eve", []string{"z", "System:masters", "a", " "}})
+	assert.Equal(t, Person{User: "hans", Groups: []string{"dba"}}, got)
+	got, err = all.admit(Person{User: "eve", Groups: []string{"z", "System:masters", "a", " "}})
 	require.NoError(t, err)
-	assert.Equal(t, Person{"eve", []string{"a", "z"}}, got)
+	assert.Equal(t, Person{User: "eve", Groups: []string{"a", "z"}}, got)
 	for _, c := range []*Config{listed, all} {
 		for _, user := range []string{"system:admin", " SYSTEM:anonymous", "System:eve", ""} {
 			_, err := c.admit(Person{User: user})
@@ -103,11 +107,18 @@ func TestAdmit(t *testing.T) {
 	}
 	_, err = listed.admit(Person{User: "eve"})
 	require.ErrorContains(t, err, "not in the configuration")
+	for _, user := range []string{"eve ", "\teve", "hans\x00oidc:admins"} {
+		_, err := all.admit(Person{User: user})
+		require.ErrorContains(t, err, "control characters", "%q", user)
+	}
+	got, err = all.admit(Person{User: "eve", Groups: []string{"a ", "b"}})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"b"}, got.Groups)
 	many := make([]string, 1000)
 	for n := range many {
-		many[n] = string(rune('a' + n))
+		many[n] = strconv.Itoa(n)
 	}
-	got, err = all.admit(Person{"eve", many})
+	got, err = all.admit(Person{User: "eve", Groups: many})
 	require.NoError(t, err)
 	assert.Len(t, got.Groups, maxGroups)
 }

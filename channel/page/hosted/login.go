@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-logr/logr"
 	"golang.org/x/oauth2"
 
 	"github.com/kausality-io/function-kausality/channel"
@@ -38,10 +41,12 @@ type login struct {
 	client   *http.Client
 	now      func() time.Time
 
+	known atomic.Pointer[issuer]
+	// mu is held while the issuer is discovered.
 	mu     sync.Mutex
-	known  *issuer
 	failed error
 	tried  time.Time
+	log    logr.Logger
 }
 
 // issuer as it was discovered.
@@ -50,6 +55,8 @@ type issuer struct {
 	verifier *oidc.IDTokenVerifier
 	// revocation is where refresh tokens are revoked, end where the user ends the session there; empty for nowhere.
 	revocation, end string
+	// style is how the client authenticates.
+	style oauth2.AuthStyle
 }
 
 // issuerError is that the issuer does not answer, or not as it should.
@@ -60,15 +67,18 @@ func (e *issuerError) Unwrap() error { return e.error }
 
 // issuer returns the issuer, which is discovered once.
 func (l *login) issuer() (*issuer, error) {
+	if known := l.known.Load(); known != nil {
+		return known, nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.known != nil {
-		return l.known, nil
+	if known := l.known.Load(); known != nil {
+		return known, nil
 	}
 	if l.failed != nil && l.now().Before(l.tried.Add(discoverEvery)) {
 		return nil, l.failed
 	}
-	l.tried = l.now()
+	defer func() { l.tried = l.now() }() // those that have waited try no more
 	// The provider keeps the context, and reads the keys of the issuer again with it: it is that of no request.
 	p, err := oidc.NewProvider(oidc.ClientContext(context.Background(), l.client), l.config.Issuer)
 	if err != nil {
@@ -76,15 +86,25 @@ func (l *login) issuer() (*issuer, error) {
 		return nil, l.failed
 	}
 	more := struct {
-		Revocation string `json:"revocation_endpoint"`
-		End        string `json:"end_session_endpoint"`
+		Revocation string   `json:"revocation_endpoint"`
+		End        string   `json:"end_session_endpoint"`
+		Methods    []string `json:"token_endpoint_auth_methods_supported"`
 	}{}
 	if err := p.Claims(&more); err != nil {
 		l.failed = &issuerError{fmt.Errorf("cannot read the configuration of the issuer: %w", err)}
 		return nil, l.failed
 	}
-	l.known = &issuer{Provider: p, verifier: p.Verifier(&oidc.Config{ClientID: l.config.ClientID, Now: l.now}), revocation: more.Revocation, end: more.End}
-	return l.known, nil
+	known := &issuer{Provider: p, verifier: p.Verifier(&oidc.Config{ClientID: l.config.ClientID, Now: l.now}), revocation: more.Revocation, end: more.End,
+		style: oauth2.AuthStyleInHeader}
+	if len(more.Methods) > 0 && !slices.Contains(more.Methods, "client_secret_basic") {
+		known.style = oauth2.AuthStyleInParams
+	}
+	if known.revocation == "" {
+		l.log.Info("the issuer revokes no refresh tokens: a cookie that was copied counts until its session is over, also once its user has left",
+			"after", sessionFor.String())
+	}
+	l.known.Store(known)
+	return known, nil
 }
 
 // oauth returns the client at an issuer.
@@ -97,7 +117,11 @@ func (l *login) oauth(at *issuer) (*oauth2.Config, error) {
 	if len(scopes) == 0 {
 		scopes = defaultScopes
 	}
-	return &oauth2.Config{ClientID: l.config.ClientID, ClientSecret: secret, Endpoint: at.Endpoint(), RedirectURL: l.redirect, Scopes: scopes}, nil
+	endpoint := at.Endpoint()
+	if endpoint.AuthStyle = at.style; secret == "" {
+		endpoint.AuthStyle = oauth2.AuthStyleInParams
+	}
+	return &oauth2.Config{ClientID: l.config.ClientID, ClientSecret: secret, Endpoint: endpoint, RedirectURL: l.redirect, Scopes: scopes}, nil
 }
 
 // pending login, in a cookie of the browser that began it.
@@ -109,8 +133,9 @@ type pending struct {
 	To string `json:"to"`
 }
 
-// begin returns a login, and the URL of the issuer where the user goes on.
-func (l *login) begin(to string) (p pending, at string, err error) {
+// begin returns a login, and the URL of the issuer where the user goes on. A login that the browser has begun in another tab is continued: whichever
+// is ended first counts.
+func (l *login) begin(to string, begun pending) (p pending, at string, err error) {
 	is, err := l.issuer()
 	if err != nil {
 		return p, "", err
@@ -119,7 +144,10 @@ func (l *login) begin(to string) (p pending, at string, err error) {
 	if err != nil {
 		return p, "", err
 	}
-	p = pending{State: random(), Nonce: random(), Verifier: oauth2.GenerateVerifier(), To: to}
+	if p = begun; p.State == "" {
+		p = pending{State: random(), Nonce: random(), Verifier: oauth2.GenerateVerifier()}
+	}
+	p.To = to
 	return p, c.AuthCodeURL(p.State, oidc.Nonce(p.Nonce), oauth2.S256ChallengeOption(p.Verifier)), nil
 }
 
@@ -175,14 +203,17 @@ func (l *login) again(ctx context.Context, refresh string) (grant, error) {
 	return l.granted(ctx, is, c, token, "", refresh)
 }
 
-// granted returns what tokens of an issuer grant, by the claims of the ID token, and by those of the userinfo endpoint where that lacks some, as an
-// issuer may decide, or where a refresh yields no ID token.
+// granted returns what tokens of an issuer grant; the refresh token also with an error, since the one before may not count any more. Who the user is show
+// the claims of the ID token, and those of the userinfo endpoint where it lacks some, as an issuer may decide, or where a refresh yields no ID token.
 func (l *login) granted(ctx context.Context, is *issuer, c *oauth2.Config, token *oauth2.Token, nonce, refresh string) (g grant, err error) {
 	claims := map[string]any{}
 	raw, _ := token.Extra("id_token").(string)
 	switch {
 	case raw != "":
 		id, err := is.verifier.Verify(ctx, raw)
+		if err != nil && strings.Contains(err.Error(), "fetching keys") { // the verifier has no type for that
+			return g, &issuerError{fmt.Errorf("cannot read the keys of the issuer: %w", err)}
+		}
 		if err != nil {
 			return g, fmt.Errorf("the ID token does not count: %w", err)
 		}
@@ -198,6 +229,9 @@ func (l *login) granted(ctx context.Context, is *issuer, c *oauth2.Config, token
 	default:
 		g.until = token.Expiry
 	}
+	if g.refresh = token.RefreshToken; g.refresh == "" {
+		g.refresh = refresh
+	}
 	if l.config.lacks(claims) && is.UserInfoEndpoint() != "" {
 		if err := addUserInfo(ctx, is, c.TokenSource(ctx, token), claims); err != nil {
 			return g, err
@@ -205,9 +239,6 @@ func (l *login) granted(ctx context.Context, is *issuer, c *oauth2.Config, token
 	}
 	if g.Person, err = l.config.person(claims); err != nil {
 		return g, &refusedError{err.Error()}
-	}
-	if g.refresh = token.RefreshToken; g.refresh == "" {
-		g.refresh = refresh
 	}
 	return g, nil
 }
@@ -236,14 +267,13 @@ func addUserInfo(ctx context.Context, is *issuer, by oauth2.TokenSource, claims 
 // errRevoked is that the issuer does not take a code or a refresh token, or not any more.
 var errRevoked = errors.New("the issuer does not accept it")
 
-// answered returns the error of an issuer: errRevoked where it has refused, else an issuerError.
+// answered returns the error of an issuer: errRevoked where it has refused the code or the refresh token, else an issuerError.
 func answered(err error) error {
 	refused := (*oauth2.RetrieveError)(nil)
-	if errors.As(err, &refused) && refused.Response != nil && refused.Response.StatusCode < http.StatusInternalServerError &&
-		refused.Response.StatusCode != http.StatusTooManyRequests {
+	if errors.As(err, &refused) && refused.ErrorCode == "invalid_grant" { // RFC 6749, 5.2; anything else is no verdict about the user
 		return fmt.Errorf("%w: %s", errRevoked, channel.Clip(strings.TrimSpace(refused.ErrorCode+" "+refused.ErrorDescription)))
 	}
-	return &issuerError{fmt.Errorf("the issuer does not answer: %w", err)}
+	return &issuerError{fmt.Errorf("the issuer does not answer as it should: %w", err)}
 }
 
 // revoke revokes a refresh token, where the issuer has that (RFC 7009).
@@ -281,8 +311,8 @@ func (l *login) revoke(ctx context.Context, refresh string) error {
 
 // leave returns where the user ends the session at the issuer, too; empty for nowhere.
 func (l *login) leave() string {
-	is, err := l.issuer()
-	if err != nil || is.end == "" {
+	is := l.known.Load() // which is known to those who have a page
+	if is == nil || is.end == "" {
 		return ""
 	}
 	return is.end + "?" + url.Values{"client_id": {l.config.ClientID}}.Encode()

@@ -12,7 +12,7 @@ import (
 
 const (
 	// maxPages bounds the users of whom a page is kept, with what it has read; idleFor is how long one is kept after the last request.
-	maxPages = 100
+	maxPages = 50
 	idleFor  = 10 * time.Minute
 	// sweepEvery is how often those are dropped.
 	sweepEvery = time.Minute

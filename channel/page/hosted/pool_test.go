@@ -3,12 +3,16 @@ package hosted
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/kausality-io/function-kausality/channel/page"
@@ -39,7 +43,7 @@ func TestPool(t *testing.T) {
 	assert.Equal(t, "token", *first.token.Load())
 	done()
 	require.Equal(t, maxPages, made, "the page of a user is kept")
-	_, done, err = p.of(Person{"user-0", []string{"dba"}}, "")
+	_, done, err = p.of(Person{User: "user-0", Groups: []string{"dba"}}, "")
 	require.NoError(t, err)
 	done()
 	assert.NotContains(t, p.pages, person(1).key(), "it made room")
@@ -63,4 +67,33 @@ func TestPool(t *testing.T) {
 	p.make = func(Person, *atomic.Pointer[string]) (*page.Page, error) { return nil, errors.New("no") }
 	_, _, err = p.of(person(maxPages), "")
 	require.Error(t, err)
+}
+
+// TestManyGroups covers KR-17-28: a user of more groups than fit into a cookie has one session, so that a form that was shown is of it.
+func TestManyGroups(t *testing.T) {
+	k := newKeyring(t)
+	many := make([]string, 1000)
+	for n := range many {
+		many[n] = fmt.Sprintf("00000000-0000-0000-0000-%012d", n*n)
+	}
+	api := &reviews{status: authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "hans", Groups: many}}}
+	s := &site{cookies: cookies{k.sealer("https://a.example.org"), true}, host: "a.example.org", bearer: newBearer(nil, api), log: logr.Discard(),
+		pool: &pool{now: time.Now, ctx: t.Context(), pages: map[string]*pooled{}}}
+	s.pool.make = func(Person, *atomic.Pointer[string]) (*page.Page, error) { return nil, errBusy }
+	var kept []*http.Cookie
+	for n := range 3 {
+		r, w := httptest.NewRequest(http.MethodGet, "https://a.example.org/", nil), httptest.NewRecorder()
+		r.Header.Set("Authorization", "Bearer abc")
+		for _, c := range kept {
+			r.AddCookie(c)
+		}
+		s.ServeHTTP(w, r)
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+		if got := w.Result().Cookies(); n == 0 { //nolint:bodyclose // It is a recorder's.
+			kept = got
+			require.Len(t, kept, 1)
+		} else {
+			assert.Empty(t, got, "the session goes on")
+		}
+	}
 }

@@ -125,7 +125,7 @@ func (s *site) knowByLogin(o Options, mapper meta.RESTMapper) error {
 	if err != nil {
 		return err
 	}
-	s.sessions = &sessions{cookies: s.cookies, config: o.Config, login: l, log: o.Log, next: utilcache.NewLRUExpireCache(maxRaced)}
+	s.sessions = &sessions{cookies: s.cookies, config: o.Config, login: l, log: o.Log, next: utilcache.NewLRUExpireCacheWithClock(maxRaced, now(o.Now))}
 	s.pool.make = func(who Person, _ *atomic.Pointer[string]) (*page.Page, error) {
 		as := rest.CopyConfig(o.Process.Config)
 		as.Impersonate = rest.ImpersonationConfig{UserName: who.User, Groups: who.Groups}
@@ -137,14 +137,19 @@ func (s *site) knowByLogin(o Options, mapper meta.RESTMapper) error {
 	return nil
 }
 
+// now is the clock of a cache.
+type now func() time.Time
+
+// Now returns the time.
+func (n now) Now() time.Time { return n() }
+
 // knowByToken knows users by the tokens of their requests, with which the process acts.
 func (s *site) knowByToken(o Options, mapper meta.RESTMapper) error {
 	client, err := kubernetes.NewForConfig(o.Process.Config)
 	if err != nil {
 		return fmt.Errorf("cannot create a client: %w", err)
 	}
-	s.bearer = &bearer{audiences: o.Config.BearerTokens.Audiences, reviews: client.AuthenticationV1().TokenReviews(),
-		known: utilcache.NewLRUExpireCache(maxReviews)}
+	s.bearer = newBearer(o.Config.BearerTokens.Audiences, client.AuthenticationV1().TokenReviews())
 	s.pool.make = func(who Person, token *atomic.Pointer[string]) (*page.Page, error) {
 		as := rest.AnonymousClientConfig(o.Process.Config)
 		as.Wrap(func(next http.RoundTripper) http.RoundTripper { return &bearing{next, token} })
@@ -167,7 +172,7 @@ func newLogin(o Options) (*login, error) {
 		}
 		client.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
 	}
-	return &login{config: o.Config.OIDC, redirect: o.Config.origin() + callbackPath, client: client, now: o.Now, secret: func() (string, error) {
+	return &login{config: o.Config.OIDC, redirect: o.Config.origin() + callbackPath, client: client, now: o.Now, log: o.Log, secret: func() (string, error) {
 		if o.SecretFile == "" {
 			return "", nil
 		}
@@ -182,7 +187,10 @@ func newLogin(o Options) (*login, error) {
 // newPage returns the page of a user, as whom a configuration acts. issuer is where the session there ends; empty for nowhere.
 func newPage(o Options, mapper meta.RESTMapper, as *rest.Config, who Person, issuer string) (*page.Page, error) {
 	left := view.State{Status: http.StatusOK, Title: "You have left", Text: "The session of this page has ended."}
-	if issuer != "" {
+	switch {
+	case o.Config.BearerTokens != nil:
+		left.Text = "The proxy in front of this page still knows you, and the next request is yours again: log out there."
+	case issuer != "":
 		left.Text += " The one at the issuer goes on: " + issuer
 	}
 	return page.New(page.Options{

@@ -149,9 +149,14 @@ func (s *sealer) open(purpose, text string, value any) bool {
 	}
 	for _, k := range s.keys.Load().all {
 		claims := jwt.Claims{}
-		if token.Claims(k, &claims, &sealed{value}) == nil {
-			return claims.ValidateWithLeeway(jwt.Expected{AnyAudience: jwt.Audience{purpose}, Time: s.now()}, 0) == nil && claims.Expiry != nil
+		if token.Claims(k, &claims) != nil {
+			continue
 		}
+		// The value is not touched before its claims count: the next cookie of that name would be read over what it has left there.
+		if claims.Expiry == nil || claims.ValidateWithLeeway(jwt.Expected{AnyAudience: jwt.Audience{purpose}, Time: s.now()}, 0) != nil {
+			return false
+		}
+		return token.Claims(k, &sealed{value}) == nil
 	}
 	return false
 }

@@ -65,6 +65,24 @@ func TestSeal(t *testing.T) {
 	require.ErrorIs(t, err, errTooLarge)
 }
 
+// TestOpenLeavesNothing covers KR-17-30: of a cookie that does not count any more nothing is part of the next one that does.
+func TestOpenLeavesNothing(t *testing.T) {
+	k := newKeyring(t)
+	c := cookies{k.sealer("https://a.example.org"), true}
+	sealed := func(value ticket, valid time.Duration) *http.Cookie {
+		text, err := c.seal(cookieSession, value, valid)
+		require.NoError(t, err)
+		return &http.Cookie{Name: c.name(cookieSession), Value: text} //nolint:gosec // It is one of a request.
+	}
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.AddCookie(sealed(ticket{Person: Person{User: "mallory", Groups: []string{"platform"}}, Refresh: "old"}, time.Minute))
+	r.AddCookie(sealed(ticket{Person: Person{User: "mallory"}}, time.Hour))
+	k.at = k.at.Add(2 * time.Minute)
+	got := ticket{}
+	require.True(t, c.get(r, cookieSession, &got))
+	assert.Equal(t, ticket{Person: Person{User: "mallory"}}, got)
+}
+
 // TestKeysRotate covers KR-17-30: with the next key beside the one that seals, then the one before, each replica opens what another seals.
 func TestKeysRotate(t *testing.T) {
 	k := newKeyring(t)

@@ -44,6 +44,8 @@ type ticket struct {
 	Fresh int64 `json:"fresh"`
 	// Refresh is the token by which that is determined again; empty for none.
 	Refresh string `json:"refresh,omitempty"`
+	// renewed is whether it is the answer to a request of an earlier one.
+	renewed bool
 }
 
 // over reports whether a session has lasted as long as it may.
@@ -121,13 +123,33 @@ func (s *sessions) of(w http.ResponseWriter, r *http.Request) (*ticket, error) {
 		s.clear(w, cookieSession)
 		return nil, errNoSession
 	case stale < 0:
+		p, err := s.config.admit(t.Person) // the configuration may be another one by now
+		if err != nil {
+			s.clear(w, cookieSession)
+			return nil, err
+		}
+		t.Person = p
 		return t, nil
 	}
+	return s.renew(w, r, t)
+}
+
+// renew returns the session that follows one which is not fresh.
+func (s *sessions) renew(w http.ResponseWriter, r *http.Request, t *ticket) (*ticket, error) {
+	stale := t.stale(s.now())
 	next, err := s.again(r.Context(), t)
+	if err != nil && next != nil { // the next refresh token, and no more than that
+		if err := s.keep(w, next); err != nil {
+			return nil, err
+		}
+		t = next
+	}
 	switch {
 	case err == nil:
 		refreshes.WithLabelValues("refreshed").Inc()
-		return next, s.keep(w, next)
+		out := *next
+		out.renewed = true
+		return &out, s.keep(w, next)
 	case errors.Is(err, errRevoked) && stale < racedFor:
 		return t, nil
 	case errors.Is(err, errRevoked) && s.raced(w, r, t):
@@ -164,31 +186,50 @@ func (s *sessions) raced(w http.ResponseWriter, r *http.Request, t *ticket) bool
 func (s *sessions) again(ctx context.Context, t *ticket) (*ticket, error) {
 	key := sha256.Sum256([]byte(t.Refresh))
 	if next, ok := s.next.Get(key); ok {
-		return next.(*ticket), nil
+		return next.(*continued).ticket, next.(*continued).err
 	}
-	next, err, _ := s.flight.Do(string(key[:]), func() (any, error) {
+	done, _, _ := s.flight.Do(string(key[:]), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), issuerTimeout) // for all of them
 		defer cancel()
-		g, err := s.login.again(ctx, t.Refresh)
-		if err != nil {
-			return nil, err
+		out := &continued{}
+		out.ticket, out.err = s.continues(ctx, t)
+		switch {
+		case out.err == nil:
+			s.next.Add(key, out, racedFor)
+		case errors.As(out.err, new(*issuerError)): // each request would wait for it
+			s.next.Add(key, out, discoverEvery)
 		}
-		p, err := s.config.admit(g.Person)
-		if err == nil && p.User != t.User {
-			err = &refusedError{fmt.Sprintf("The session was that of %s, and the issuer now answers with another user.", t.User)}
-		}
-		if err != nil {
-			return nil, err
-		}
-		out := *t
-		out.granted(p, g, s.now())
-		s.next.Add(key, &out, racedFor)
-		return &out, nil
+		return out, nil
 	})
+	return done.(*continued).ticket, done.(*continued).err
+}
+
+// continued is the outcome of a refresh: the next ticket, also beside an error that is of the issuer alone.
+type continued struct {
+	ticket *ticket
+	err    error
+}
+
+// continues returns the ticket after another one.
+func (s *sessions) continues(ctx context.Context, t *ticket) (*ticket, error) {
+	next := *t
+	g, err := s.login.again(ctx, t.Refresh)
+	if err != nil && g.refresh != "" && g.refresh != t.Refresh {
+		next.Refresh = g.refresh
+		return &next, err
+	}
 	if err != nil {
 		return nil, err
 	}
-	return next.(*ticket), nil
+	p, err := s.config.admit(g.Person)
+	if err == nil && p.User != t.User {
+		err = &refusedError{fmt.Sprintf("The session was that of %s, and the issuer now answers with another user.", t.User)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	next.granted(p, g, s.now())
+	return &next, nil
 }
 
 // session of one request; it implements page.Session.

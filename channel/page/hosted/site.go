@@ -2,8 +2,10 @@ package hosted
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -62,12 +64,11 @@ func (s *site) byToken(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t := &ticket{}
-	if !s.get(r, cookieSession, t) || t.key() != who.key() {
-		t = &ticket{Person: Person{User: who.User}, CSRF: random(), Began: s.now().Unix()}
-		t.Groups = who.Groups
-		if s.set(w, cookieSession, t, sessionFor) != nil { // so many groups: then they are not compared
-			t.Groups = nil
-			_ = s.set(w, cookieSession, t, sessionFor)
+	key := fmt.Sprintf("%x", sha256.Sum256([]byte(who.key())))
+	if !s.get(r, cookieSession, t) || t.User != key { // the groups of a user may be more than fit into a cookie
+		t = &ticket{Person: Person{User: key}, CSRF: random(), Began: s.now().Unix()}
+		if err := s.set(w, cookieSession, t, sessionFor); err != nil {
+			s.log.Error(err, "cannot keep a session", "user", who.User)
 		}
 	}
 	s.serve(w, r, who, token, t, freshFor, func() {})
@@ -78,6 +79,10 @@ func (s *site) bySession(w http.ResponseWriter, r *http.Request) {
 	t, err := s.sessions.of(w, r)
 	if err != nil {
 		s.withoutSession(w, r, err)
+		return
+	}
+	if t.renewed && seen(r) { // at once, since other requests wait for what the browser has then: see raceFor
+		http.Redirect(w, r, local(r), http.StatusSeeOther)
 		return
 	}
 	s.serve(w, r, t.Person, "", t, max(-t.stale(s.now()), racedFor), func() { go s.revoke(t.Refresh) })
@@ -110,6 +115,11 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request, who Person, token s
 	one.Serve(w, r, &session{cookies: s.cookies, w: w, r: r, ticket: t, end: end, ctx: ctx})
 }
 
+// seen reports whether a request is for a page that its user is led to.
+func seen(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && !page.Unseen(r)
+}
+
 // withoutSession answers a request without a session: a page leads to the login, anything else is refused.
 func (s *site) withoutSession(w http.ResponseWriter, r *http.Request, why error) {
 	if refused := (*refusedError)(nil); errors.As(why, &refused) {
@@ -120,8 +130,7 @@ func (s *site) withoutSession(w http.ResponseWriter, r *http.Request, why error)
 		s.unavailable(w, why, local(r))
 		return
 	}
-	seen := (r.Method == http.MethodGet || r.Method == http.MethodHead) && !page.Unseen(r)
-	if errors.Is(why, errRaced) && seen {
+	if errors.Is(why, errRaced) && seen(r) {
 		select { // the browser keeps the next session meanwhile, if there is one
 		case <-r.Context().Done():
 		case <-time.After(raceFor):
@@ -129,11 +138,15 @@ func (s *site) withoutSession(w http.ResponseWriter, r *http.Request, why error)
 		http.Redirect(w, r, local(r), http.StatusSeeOther)
 		return
 	}
-	if !seen {
+	if !seen(r) {
 		s.stop(w, http.StatusUnauthorized, "Your session has ended", "Nothing was written. Log in again, and decide then.", &page.Link{Text: "Log in", Href: "/"})
 		return
 	}
-	p, at, err := s.sessions.login.begin(local(r))
+	begun := pending{}
+	if !s.get(r, cookieLogin, &begun) {
+		begun = pending{}
+	}
+	p, at, err := s.sessions.login.begin(local(r), begun)
 	if err == nil {
 		err = s.set(w, cookieLogin, p, loginFor)
 	}
@@ -144,10 +157,13 @@ func (s *site) withoutSession(w http.ResponseWriter, r *http.Request, why error)
 	http.Redirect(w, r, at, http.StatusSeeOther)
 }
 
+// maxReturn is the length of a path that a login leads back to: it passes the login in a cookie.
+const maxReturn = 1024
+
 // local returns the path and query of a request, as a link to this page and to no other host.
 func local(r *http.Request) string {
 	to := r.URL.RequestURI()
-	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\t\r\n") {
+	if len(to) > maxReturn || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\t\r\n") {
 		return "/"
 	}
 	return to
@@ -158,7 +174,7 @@ func (s *site) unavailable(w http.ResponseWriter, err error, to string) {
 	logins.WithLabelValues("unavailable").Inc()
 	s.log.Error(err, "a user cannot log in")
 	s.stop(w, http.StatusServiceUnavailable, "The login is not available",
-		channel.Clip(err.Error())+". Try again in a moment; what waits is also shown by kubectl kausality.",
+		"The issuer does not answer as it should; the log of this page has the reason. Try again in a moment; what waits is also shown by kubectl kausality.",
 		&page.Link{Text: "Try again", Href: to})
 }
 
@@ -166,7 +182,6 @@ func (s *site) unavailable(w http.ResponseWriter, err error, to string) {
 func (s *site) callback(w http.ResponseWriter, r *http.Request) {
 	p, q := pending{}, r.URL.Query()
 	begun := s.get(r, cookieLogin, &p)
-	s.clear(w, cookieLogin)
 	switch {
 	case !begun || subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(p.State)) != 1:
 		if _, err := s.sessions.of(w, r); err == nil { // another tab has logged in
@@ -178,11 +193,13 @@ func (s *site) callback(w http.ResponseWriter, r *http.Request) {
 			&page.Link{Text: "Log in", Href: "/"})
 		return
 	case q.Get("error") != "":
+		s.clear(w, cookieLogin)
 		logins.WithLabelValues("refused").Inc()
 		s.stop(w, http.StatusForbidden, "You are not logged in", "The issuer answers: "+channel.Clip(q.Get("error")+" "+q.Get("error_description")),
 			&page.Link{Text: "Try again", Href: p.To})
 		return
 	}
+	s.clear(w, cookieLogin)
 	ctx, cancel := context.WithTimeout(r.Context(), 2*issuerTimeout)
 	defer cancel()
 	g, err := s.sessions.login.end(ctx, p, q.Get("code"))

@@ -77,6 +77,12 @@ env:
   {{- end }}{{ end }}
 {{- end }}
 
+{{- define "kausality.memory" -}}
+env:
+  - name: GOMEMLIMIT
+    valueFrom: {resourceFieldRef: {resource: limits.memory}}
+{{- end }}
+
 {{- define "kausality.probes" -}}
 livenessProbe:
   httpGet: {path: /healthz, port: probes}
