@@ -9,6 +9,7 @@ import (
 	"html/template"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,9 +46,10 @@ var (
 	assets = map[string]*asset{stylePath: {style, "text/css"}, scriptPath: {script, "text/javascript"}}
 )
 
-// templates by the name of the page, each with the layout.
-var templates = parse("overview.html", "cause.html", "change.html", "object.html", "confirm.html", "exception.html", "state.html", "enter.html",
-	"coverage.html")
+// templates by the name of the page, each with the layout. They are parsed for the first page: most processes of the same program show none.
+var templates = sync.OnceValue(func() map[string]*template.Template {
+	return parse("overview.html", "cause.html", "change.html", "object.html", "confirm.html", "exception.html", "state.html", "enter.html", "coverage.html")
+})
 
 // functions of templates.
 var functions = template.FuncMap{
@@ -111,7 +113,7 @@ func Stop(w http.ResponseWriter, base string, now time.Time, s view.State, next 
 func (l layout) write(w http.ResponseWriter, a *answer) {
 	l.Style, l.Script = stylePath, scriptPath
 	var out bytes.Buffer
-	if err := templates[a.template].Execute(&out, l); err != nil {
+	if err := templates()[a.template].Execute(&out, l); err != nil {
 		http.Error(w, "The page cannot be rendered: "+err.Error(), http.StatusInternalServerError)
 		return
 	}

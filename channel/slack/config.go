@@ -12,7 +12,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
+
+	"github.com/kausality-io/function-kausality/channel"
 )
 
 // Config of a channel, as a YAML file has it.
@@ -75,13 +76,9 @@ type Email struct {
 
 // Load loads a configuration. Fields that are not known are errors.
 func Load(file string) (*Config, error) {
-	raw, err := os.ReadFile(file) //nolint:gosec // The operator names the file.
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the configuration: %w", err)
-	}
 	c := &Config{}
-	if err := yaml.UnmarshalStrict(raw, c); err != nil {
-		return nil, fmt.Errorf("cannot read the configuration %s: %w", file, err)
+	if err := channel.LoadConfig(file, c); err != nil {
+		return nil, err
 	}
 	return c, c.Check()
 }

@@ -3,6 +3,7 @@ package chart
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -54,4 +55,31 @@ func TestPageRoles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPageDocuments covers KR-17-28: the chart takes the values that docs/page.md has.
+func TestPageDocuments(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(dir, "..", "..", "..", "docs", "page.md"))
+	require.NoError(t, err)
+	n := 0
+	for _, block := range strings.Split(string(raw), "```yaml\n")[1:] {
+		block, _, _ = strings.Cut(block, "```")
+		if block = "\n" + block; strings.HasPrefix(block, "\n   ") { // in a list
+			block = strings.ReplaceAll(block, "\n   ", "\n")
+		}
+		if !strings.Contains(block, "\npage:\n") {
+			continue
+		}
+		n++
+		values := filepath.Join(t.TempDir(), "values.yaml")
+		require.NoError(t, os.WriteFile(values, []byte(block), 0o600))
+		out, err := run(t, "template", "kausality", dir, "--namespace", "kausality-system", "--values", values)
+		require.NoError(t, err, block)
+		rendered, err := controlplane.Decode([]byte(out))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(values, []byte(configOf(t, rendered, hosted.Component)), 0o600))
+		_, err = hosted.Load(values)
+		require.NoError(t, err, block)
+	}
+	assert.Equal(t, 2, n, "with a login, and behind a proxy")
 }

@@ -4,11 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/yaml"
+	"github.com/kausality-io/function-kausality/channel"
 )
 
 // Config of the page in the cluster, as a YAML file has it.
@@ -56,13 +55,9 @@ var defaultScopes = []string{"openid", "profile", "email", "groups", "offline_ac
 
 // Load loads a configuration. Fields that are not known are errors.
 func Load(file string) (*Config, error) {
-	raw, err := os.ReadFile(file) //nolint:gosec // The operator names the file.
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the configuration: %w", err)
-	}
 	c := &Config{}
-	if err := yaml.UnmarshalStrict(raw, c); err != nil {
-		return nil, fmt.Errorf("cannot read the configuration %s: %w", file, err)
+	if err := channel.LoadConfig(file, c); err != nil {
+		return nil, err
 	}
 	return c, c.Check()
 }

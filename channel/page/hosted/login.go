@@ -3,7 +3,6 @@ package hosted
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -107,11 +106,15 @@ func (l *login) issuer() (*issuer, error) {
 	return known, nil
 }
 
-// oauth returns the client at an issuer.
-func (l *login) oauth(at *issuer) (*oauth2.Config, error) {
+// reach returns the issuer, and the client there.
+func (l *login) reach() (*issuer, *oauth2.Config, error) {
+	at, err := l.issuer()
+	if err != nil {
+		return nil, nil, err
+	}
 	secret, err := l.secret()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	scopes := l.config.Scopes
 	if len(scopes) == 0 {
@@ -121,7 +124,7 @@ func (l *login) oauth(at *issuer) (*oauth2.Config, error) {
 	if endpoint.AuthStyle = at.style; secret == "" {
 		endpoint.AuthStyle = oauth2.AuthStyleInParams
 	}
-	return &oauth2.Config{ClientID: l.config.ClientID, ClientSecret: secret, Endpoint: endpoint, RedirectURL: l.redirect, Scopes: scopes}, nil
+	return at, &oauth2.Config{ClientID: l.config.ClientID, ClientSecret: secret, Endpoint: endpoint, RedirectURL: l.redirect, Scopes: scopes}, nil
 }
 
 // pending login, in a cookie of the browser that began it.
@@ -136,26 +139,15 @@ type pending struct {
 // begin returns a login, and the URL of the issuer where the user goes on. A login that the browser has begun in another tab is continued: whichever
 // is ended first counts.
 func (l *login) begin(to string, begun pending) (p pending, at string, err error) {
-	is, err := l.issuer()
-	if err != nil {
-		return p, "", err
-	}
-	c, err := l.oauth(is)
+	_, c, err := l.reach()
 	if err != nil {
 		return p, "", err
 	}
 	if p = begun; p.State == "" {
-		p = pending{State: random(), Nonce: random(), Verifier: oauth2.GenerateVerifier()}
+		p = pending{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier()}
 	}
 	p.To = to
 	return p, c.AuthCodeURL(p.State, oidc.Nonce(p.Nonce), oauth2.S256ChallengeOption(p.Verifier)), nil
-}
-
-// random text that is not guessed. crypto/rand does not fail.
-func random() string {
-	raw := make([]byte, 24)
-	_, _ = rand.Read(raw)
-	return hex.EncodeToString(raw)
 }
 
 // grant is what the issuer grants: who the user is, and by what that is determined again.
@@ -169,11 +161,7 @@ type grant struct {
 
 // end ends a login by the code that the issuer has given.
 func (l *login) end(ctx context.Context, p pending, code string) (grant, error) {
-	is, err := l.issuer()
-	if err != nil {
-		return grant{}, err
-	}
-	c, err := l.oauth(is)
+	is, c, err := l.reach()
 	if err != nil {
 		return grant{}, err
 	}
@@ -187,11 +175,7 @@ func (l *login) end(ctx context.Context, p pending, code string) (grant, error) 
 
 // again determines again who a user is, by a refresh token.
 func (l *login) again(ctx context.Context, refresh string) (grant, error) {
-	is, err := l.issuer()
-	if err != nil {
-		return grant{}, err
-	}
-	c, err := l.oauth(is)
+	is, c, err := l.reach()
 	if err != nil {
 		return grant{}, err
 	}
@@ -278,12 +262,8 @@ func answered(err error) error {
 
 // revoke revokes a refresh token, where the issuer has that (RFC 7009).
 func (l *login) revoke(ctx context.Context, refresh string) error {
-	is, err := l.issuer()
+	is, c, err := l.reach()
 	if err != nil || is.revocation == "" || refresh == "" {
-		return err
-	}
-	c, err := l.oauth(is)
-	if err != nil {
 		return err
 	}
 	form := url.Values{"token": {refresh}, "token_type_hint": {"refresh_token"}}

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/kausality-io/function-kausality/channel/page"
 )
 
@@ -99,16 +101,7 @@ func (p *pool) drop(key string) {
 
 // sweep drops pages that are idle, until ctx ends.
 func (p *pool) sweep(ctx context.Context) {
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			p.dropIdle()
-		}
-	}
+	wait.UntilWithContext(ctx, func(context.Context) { p.dropIdle() }, sweepEvery)
 }
 
 // dropIdle drops the pages without a request for idleFor.

@@ -17,6 +17,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 const (
@@ -95,21 +96,14 @@ func (s *sealer) derive(secret []byte) ([]byte, error) {
 
 // watch reads the keys again until ctx ends: replaced ones are used without a restart. What cannot be read is being written.
 func (s *sealer) watch(ctx context.Context, log logr.Logger) {
-	tick := time.NewTicker(keysEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	wait.UntilWithContext(ctx, func(context.Context) {
 		before := s.keys.Load().sum
 		if err := s.read(); err != nil {
 			log.Error(err, "cannot read the keys of cookies again; those in use stay")
 		} else if s.keys.Load().sum != before {
 			log.Info("the keys of cookies have changed")
 		}
-	}
+	}, keysEvery)
 }
 
 // errTooLarge is a value that no cookie holds.

@@ -2,6 +2,7 @@ package hosted
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -78,7 +79,7 @@ func (s *sessions) begin(w http.ResponseWriter, g grant) (Person, error) {
 	if err != nil {
 		return p, err
 	}
-	t := &ticket{CSRF: random(), Began: s.now().Unix()}
+	t := &ticket{CSRF: rand.Text(), Began: s.now().Unix()}
 	t.granted(p, g, s.now())
 	return p, s.keep(w, t)
 }

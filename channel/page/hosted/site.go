@@ -2,6 +2,7 @@ package hosted
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -66,7 +67,7 @@ func (s *site) byToken(w http.ResponseWriter, r *http.Request) {
 	t := &ticket{}
 	key := fmt.Sprintf("%x", sha256.Sum256([]byte(who.key())))
 	if !s.get(r, cookieSession, t) || t.User != key { // the groups of a user may be more than fit into a cookie
-		t = &ticket{Person: Person{User: key}, CSRF: random(), Began: s.now().Unix()}
+		t = &ticket{Person: Person{User: key}, CSRF: rand.Text(), Began: s.now().Unix()}
 		if err := s.set(w, cookieSession, t, sessionFor); err != nil {
 			s.log.Error(err, "cannot keep a session", "user", who.User)
 		}
