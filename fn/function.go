@@ -129,7 +129,7 @@ func newRun(cfg config, now time.Time, xr *unstructured.Unstructured, req *fnv1.
 	ref := parent.RefOf(xr)
 	r := &run{
 		cfg: cfg, now: now, req: req, rsp: rsp,
-		resources: resourcesOf(req, ref), owner: ssa.OwnerReferences(ref), earlier: earlier(req.GetContext()),
+		resources: resourcesOf(req, ref), owner: ssa.OwnerReferences(ref), earlier: earlier(req),
 	}
 	for _, res := range r.resources {
 		if res.observed != nil {

@@ -155,13 +155,19 @@ func (s *stage) run(req *fnv1.RunFunctionRequest) *fnv1.RunFunctionResponse {
 		s.t.Errorf("the same request, another response: -first +second\n%s", d)
 	}
 	second := proto.Clone(req).(*fnv1.RunFunctionRequest)
-	second.Desired, second.Context = rsp.GetDesired(), rsp.GetContext()
+	second.Desired, second.Context, second.Meta.Tag = rsp.GetDesired(), rsp.GetContext(), "second"
 	twice, _ := s.fn.RunFunction(context.Background(), second)
 	if d := cmp.Diff(rsp.GetDesired(), twice.GetDesired(), protocmp.Transform()); d != "" {
 		s.t.Errorf("a second Kausality step changes the outcome: -one +two\n%s", d)
 	}
 	if d := cmp.Diff(rsp.GetConditions(), twice.GetConditions(), protocmp.Transform()); d != "" {
 		s.t.Errorf("a second Kausality step changes the condition: -one +two\n%s", d)
+	}
+	iteration := proto.Clone(req).(*fnv1.RunFunctionRequest)
+	iteration.Context = rsp.GetContext()
+	iterated, _ := s.fn.RunFunction(context.Background(), iteration)
+	if d := cmp.Diff(rsp, iterated, protocmp.Transform()); d != "" {
+		s.t.Errorf("another run of the same step, another response: -first +second\n%s", d)
 	}
 	return rsp
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -167,7 +168,7 @@ func TestHeldCreations(t *testing.T) {
 	if d := cmp.Diff(wanted, creations("a")); d != "" {
 		t.Errorf("-want +got\n%s", d)
 	}
-	if d := cmp.Diff(wanted, earlier(s.rsp.GetContext()).creations); d != "" {
+	if d := cmp.Diff(wanted, earlier(&fnv1.RunFunctionRequest{Context: s.rsp.GetContext()}).creations); d != "" {
 		t.Errorf("in the context: -want +got\n%s", d)
 	}
 	if got := creations("c"); got != nil {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"github.com/crossplane/function-sdk-go/response"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -62,9 +63,7 @@ func (r *run) report() {
 	}
 	r.results(warnings)
 	all := own.after(r.earlier)
-	if all.reason != v1alpha1.ConditionReasonAllowed || len(all.outside) > 0 {
-		r.rsp.Context = all.toContext(r.req.GetContext())
-	}
+	r.rsp.Context = all.toContext(r.req)
 	r.condition(all, warnings)
 	r.settled()
 }
@@ -200,8 +199,8 @@ func (r *run) results(warnings []warning) {
 
 // earlier returns the report of an earlier Kausality step of the same pipeline run, from the context;
 // where there is no such step, it reports that nothing is held.
-func earlier(context *structpb.Struct) report {
-	fields := context.GetFields()[contextKey].GetStructValue().GetFields()
+func earlier(req *fnv1.RunFunctionRequest) report {
+	fields := before(req).GetFields()
 	p := report{reason: v1alpha1.ConditionReasonAllowed, creations: offline.ParseCreations(fields["creations"].GetStringValue())}
 	switch reason := fields["reason"].GetStringValue(); reason {
 	case v1alpha1.ConditionReasonHeld, v1alpha1.ConditionReasonFrozen:
@@ -209,6 +208,17 @@ func earlier(context *structpb.Struct) report {
 	}
 	p.lines, p.outside = results.Texts(fields["resources"]), results.Texts(fields["outside"])
 	return p
+}
+
+// before returns what an earlier step has in the context; nil for none. Crossplane runs a step again, with the context that it returned,
+// until its requirements are met. What it reported then, when it did not know the policies yet, is no report of another step:
+// all runs of a step have one tag (KR-09-28).
+func before(req *fnv1.RunFunctionRequest) *structpb.Struct {
+	fields := req.GetContext().GetFields()[contextKey].GetStructValue()
+	if tag := req.GetMeta().GetTag(); tag != "" && fields.GetFields()["tag"].GetStringValue() == tag {
+		return fields.GetFields()["before"].GetStructValue()
+	}
+	return fields
 }
 
 // after returns this report together with an earlier one, each line once.
@@ -224,14 +234,28 @@ func (p report) after(before report) report {
 	return p
 }
 
-// toContext adds the report to the context of the pipeline, for later steps.
-func (p report) toContext(context *structpb.Struct) *structpb.Struct {
-	fields := map[string]*structpb.Value{"reason": ssa.StringOf(p.reason), "resources": results.ListOf(p.lines)}
-	if len(p.outside) > 0 {
-		fields["outside"] = results.ListOf(p.outside)
+// toContext returns the context with the report, for later steps. Where there is nothing to report, it is as an earlier step left it.
+func (p report) toContext(req *fnv1.RunFunctionRequest) *structpb.Struct {
+	context, earlier := req.GetContext(), before(req)
+	var value *structpb.Value
+	if earlier != nil {
+		value = structpb.NewStructValue(earlier)
 	}
-	if len(p.creations) > 0 {
-		fields["creations"] = ssa.StringOf(offline.FormatCreations(p.creations))
+	if p.reason != v1alpha1.ConditionReasonAllowed || len(p.outside) > 0 {
+		fields := map[string]*structpb.Value{"reason": ssa.StringOf(p.reason), "resources": results.ListOf(p.lines), "tag": ssa.StringOf(req.GetMeta().GetTag())}
+		if value != nil && req.GetMeta().GetTag() != "" { // else it is never read
+			fields["before"] = value
+		}
+		if len(p.outside) > 0 {
+			fields["outside"] = results.ListOf(p.outside)
+		}
+		if len(p.creations) > 0 {
+			fields["creations"] = ssa.StringOf(offline.FormatCreations(p.creations))
+		}
+		value = ssa.StructOf(fields)
 	}
-	return &structpb.Struct{Fields: ssa.With(context.GetFields(), ssa.StructOf(fields), contextKey)}
+	if value == nil && context.GetFields()[contextKey] == nil {
+		return context
+	}
+	return &structpb.Struct{Fields: ssa.With(context.GetFields(), value, contextKey)}
 }
