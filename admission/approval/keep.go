@@ -38,7 +38,7 @@ func Admit(annotations map[string]string, generation, intent int64, now time.Tim
 		if e.Mode == v1alpha1.ApprovalAlways && e.Expiry == nil {
 			continue
 		}
-		next, ended := ballot.next(e, claims.Of(e.Content), known, arrival(e, generation, oldest(e), now), oldest(e), now)
+		next, ended := ballot.next(e, claims.Of(e.Content), known, arrival(e, generation, oldest(e), now), oldest(e), intent, now)
 		claims, stale[e.Content] = claims.put(next), ended
 	}
 	for _, e := range set.Withdrawn {
@@ -58,9 +58,10 @@ func Admit(annotations map[string]string, generation, intent int64, now time.Tim
 }
 
 // next returns the claim of an approval after the write; ended is true where the approval is removed. fresh is the claim of one that is
-// given by the write.
-func (b *Ballot) next(e Entry, had *v1alpha1.Claim, known Lookup, fresh v1alpha1.Claim, oldest int64, now time.Time) (next v1alpha1.Claim, ended bool) {
-	if had == nil || b.gives(e, *had, known) {
+// given by the write, oldest the generation before which one is stale.
+func (b *Ballot) next(e Entry, had *v1alpha1.Claim, known Lookup, fresh v1alpha1.Claim, oldest, intent int64, now time.Time) (
+	next v1alpha1.Claim, ended bool) {
+	if had == nil || b.gives(e, *had, known, intent) {
 		next = b.cast(e, fresh)
 		next.Bound = known.bound(e.Digest)
 		return next, false
@@ -106,6 +107,8 @@ type Known struct {
 	Named bool
 	// Since which intent generation one of them is held; math.MaxInt64 where none is.
 	Since int64
+	// External: one of them is the deletion of what has external resources, or a difference of one. It is never held since an intent.
+	External bool
 	// Digests of those that were refused or reported. None where only the id is known, and more than one where another difference
 	// has the same id.
 	Digests []change.Digest
@@ -131,6 +134,12 @@ func (l Lookup) since(name string) (since int64, is bool) {
 func (l Lookup) is(name string) bool {
 	k, _ := l.of(name)
 	return k.Named
+}
+
+// external reports whether a difference is one of an external resource, or a deletion.
+func (l Lookup) external(name string) bool {
+	k, _ := l.of(name)
+	return k.External
 }
 
 // bound returns the digest that an approval under a name is about; "" where it is not known.

@@ -124,12 +124,16 @@ func (s Set) lacks(e Entry, q Query) string {
 }
 
 // votes returns the votes for a difference: one of each user, of all approvals of exactly that difference which are
-// not used.
+// not used, in the order in which these were given first.
 func (s Set) votes(q Query) []v1alpha1.Vote {
 	var out []v1alpha1.Vote
-	for _, e := range s.Approvals {
-		c := s.Claims.Of(e.Content)
-		if c == nil || c.Spent() || e.Digest == "" || e.Mode == v1alpha1.ApprovalAlways || !fits(s, e, q) || !s.valid(e, q) {
+	for _, c := range s.Claims {
+		i := slices.IndexFunc(s.Approvals, func(e Entry) bool { return e.Content == c.Content })
+		if i < 0 {
+			continue
+		}
+		e := s.Approvals[i]
+		if c.Spent() || e.Digest == "" || e.Mode == v1alpha1.ApprovalAlways || !fits(s, e, q) || !s.valid(e, q) {
 			continue
 		}
 		for _, v := range c.By {
@@ -197,14 +201,15 @@ func (s Set) UsedFor(digest string) bool {
 	return len(s.Claims.Forget(digest, s.Approvals)) < len(s.Claims)
 }
 
-// Value returns the value of approve-<id> that approves a difference now: the mode, and, where an approval of an earlier occurrence is
-// written or recorded, a reason which makes it another approval (KR-05-39).
-func (s Set) Value(digest string, mode v1alpha1.ApprovalMode) string {
+// Value returns the value of approve-<id> that approves a difference now, where it is not approved: the mode, and, where an approval of an
+// earlier occurrence or from before the intent generation is written or recorded, a reason which makes it another approval (KR-05-39). Votes
+// from before the intent are replaced by the same value (KR-14-64).
+func (s Set) Value(digest string, mode v1alpha1.ApprovalMode, intent int64) string {
 	value := string(mode)
 	for n := range len(s.Claims) {
 		c := s.Claims.Of(content(v1alpha1.Approval{Digest: digest, Mode: mode, Reason: reasonOf(value)}, nil))
 		switch {
-		case c == nil || !c.Spent() && (c.State != v1alpha1.ClaimPending || c.Relation == v1alpha1.RelationExternal):
+		case c == nil, !c.Spent() && !outdated(*c, intent) && (c.State != v1alpha1.ClaimPending || c.Relation == v1alpha1.RelationExternal):
 			return value
 		case c.State == v1alpha1.ClaimUnreviewed && n == 0:
 			value = string(mode) + GivenAgain
@@ -215,6 +220,11 @@ func (s Set) Value(digest string, mode v1alpha1.ApprovalMode) string {
 		}
 	}
 	return value
+}
+
+// outdated reports whether an approval was given before the intent, and waits.
+func outdated(c v1alpha1.Claim, intent int64) bool {
+	return c.State == v1alpha1.ClaimOpen && !c.Votes && c.Generation > 0 && c.Generation < intent
 }
 
 // GivenAgain follows the mode in the value of an approval that is given again since it was not reviewed when it was written (KR-13-69).

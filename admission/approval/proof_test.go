@@ -103,7 +103,7 @@ func TestGivenAgain(t *testing.T) {
 	}
 	trusted := func() { p.annotations = k.Trusted(database, p.annotations, now) }
 	trusted()
-	if suggested := Parse(p.annotations).Value(difference, v1alpha1.ApprovalOnce); approves() || suggested != "once: given again" {
+	if suggested := Parse(p.annotations).Value(difference, v1alpha1.ApprovalOnce, 7); approves() || suggested != "once: given again" {
 		t.Errorf("what was not reviewed approves, or the same again is suggested: %s", suggested)
 	}
 	p.write("hans", true, map[string]string{"example.org/a": "b"})

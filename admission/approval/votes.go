@@ -129,10 +129,14 @@ func collecting(c v1alpha1.Claim) bool {
 }
 
 // gives reports whether the write gives an approval again that no longer counts. A person so approves a difference that occurs again, after its
-// approval was used or has become outdated, and one that was not reviewed when it was approved (KR-13-69). A machine that writes the same
+// approval was used or has become outdated, one that was not reviewed when it was approved (KR-13-69), and one of an external resource, or a
+// deletion, for which votes wait that were cast before the intent (KR-14-64). A machine that writes the same
 // approval again may do so for ever, and approves nothing by it (KR-05-35).
-func (b *Ballot) gives(e Entry, c v1alpha1.Claim, known Lookup) bool {
-	return b != nil && b.Vote.User != "" && !b.Vote.Machine && c.Spent() && v1alpha1.IsApprove(e.Key) && known.is(e.Digest) && b.adds(e)
+func (b *Ballot) gives(e Entry, c v1alpha1.Claim, known Lookup, intent int64) bool {
+	if b == nil || b.Vote.User == "" || b.Vote.Machine || !v1alpha1.IsApprove(e.Key) || !b.adds(e) {
+		return false
+	}
+	return c.Spent() && known.is(e.Digest) || c.State == v1alpha1.ClaimOpen && c.Votes && c.Generation < intent && known.external(e.Digest)
 }
 
 // cast adds the vote of the write to the claim of an approval that is not used: one of each user (KR-14-01). The vote

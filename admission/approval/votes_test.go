@@ -3,11 +3,13 @@ package approval
 import (
 	"fmt"
 	"maps"
+	"math"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/kausality-io/function-kausality/admission/annotation"
@@ -241,6 +243,33 @@ func TestApprovedByVotes(t *testing.T) {
 	}
 }
 
+// TestVotesBeforeAnIntent: votes from before the intent for a deletion, or a difference of an external resource, are not added to; those
+// about what is held since then are (KR-14-64).
+func TestVotesBeforeAnIntent(t *testing.T) {
+	known := func(k Known) Lookup { return func(string) (Known, bool) { return k, true } }
+	for name, tc := range map[string]struct {
+		held Lookup
+		want []string
+	}{
+		"a deletion": {known(Known{Named: true, Since: math.MaxInt64, External: true}), []string{"bob"}},
+		"a deletion, and the function holds more": {known(Known{Named: true, External: true}), []string{"bob"}},
+		"the function holds something, or that":   {known(Known{}), []string{"anna", "bob"}},
+		"a creation that the function holds":      {known(Known{Named: true}), []string{"anna", "bob"}},
+		"held since before":                       {known(Known{Named: true, Since: 6}), []string{"anna", "bob"}},
+	} {
+		p := newParent()
+		p.held = tc.held
+		p.write("anna", true, map[string]string{keyApprove + difference: "once"})
+		p.count()
+		p.generation, p.intent = 9, 9
+		require.Empty(t, p.write("bob", true, map[string]string{keyApprove + difference: "once"}))
+		p.count()
+		if diff := cmp.Diff(tc.want, p.voters()); diff != "" {
+			t.Errorf("%s: -want, +got:\n%s", name, diff)
+		}
+	}
+}
+
 // TestBreakGlass covers KR-14-09.
 func TestBreakGlass(t *testing.T) {
 	for value, want := range map[string]string{"break-glass: it burns": "it burns", "break-glass:": "", "break-glass: " + strings.Repeat("x", 600): ""} {
@@ -310,7 +339,7 @@ func TestApproveAgain(t *testing.T) {
 			p.annotations[keyClaims] = used.String()
 			p.held = func(string) (Known, bool) { return Known{Named: tc.held, Since: 7}, tc.held }
 			if tc.value == "suggested" {
-				if tc.value = Parse(p.annotations).Value(difference, v1alpha1.ApprovalOnce); tc.value != "once: again, after 0123456789ab" {
+				if tc.value = Parse(p.annotations).Value(difference, v1alpha1.ApprovalOnce, 7); tc.value != "once: again, after 0123456789ab" {
 					t.Errorf("suggested: %s", tc.value)
 				}
 			}
@@ -330,6 +359,9 @@ func TestApproveAgain(t *testing.T) {
 	}{
 		{nil, "once"},
 		{Claims{{Content: pending[0].Content, State: v1alpha1.ClaimOpen}}, "once"},
+		{Claims{{Content: pending[0].Content, State: v1alpha1.ClaimOpen, Generation: 7}}, "once"},
+		{Claims{{Content: pending[0].Content, State: v1alpha1.ClaimOpen, Generation: 5}}, "once: again, after generation 5"},
+		{Claims{{Content: pending[0].Content, State: v1alpha1.ClaimOpen, Generation: 5, Votes: true}}, "once"},
 		{pending, "once: again, after 0123456789ab"},
 		{Claims{{Content: pending[0].Content, State: v1alpha1.ClaimPending, Relation: v1alpha1.RelationExternal}}, "once"},
 		{Claims{{Content: pending[0].Content, State: v1alpha1.ClaimPruned, Generation: 3}}, "once: again, after generation 3"},
@@ -337,7 +369,7 @@ func TestApproveAgain(t *testing.T) {
 		{append(pending, v1alpha1.Claim{State: v1alpha1.ClaimUsed, ID: "fff",
 			Content: content(v1alpha1.Approval{Digest: difference, Mode: v1alpha1.ApprovalOnce, Reason: "again, after 0123456789ab"}, nil)}), "once: again, after fff"},
 	} {
-		if got := (Set{Claims: tc.claims}).Value(difference, v1alpha1.ApprovalOnce); got != tc.want {
+		if got := (Set{Claims: tc.claims}).Value(difference, v1alpha1.ApprovalOnce, 7); got != tc.want {
 			t.Errorf("%v: %s, want %s", tc.claims, got, tc.want)
 		}
 	}

@@ -55,7 +55,7 @@ func Known(ctx context.Context, f *facts.Facts) approval.Lookup {
 		if !is && !function {
 			k.Since = math.MaxInt64
 		}
-		k.Named = is || reported.Is()
+		k.Named, k.External = is || reported.Is(), reported.Outside()
 		return k, k.Named || function
 	}
 }

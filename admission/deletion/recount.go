@@ -47,7 +47,7 @@ func (ev *decider) recount(root *parent.State, below []*parent.State) (*outcome.
 		if root.UID == mr.UID {
 			holder = above
 		}
-		j := judge(ev.Facts, holder, root, "the user who requests it cannot approve it as well")
+		j := judge(ev.Facts, holder, root, "the user who requests it cannot approve it as well, and votes from before the last intent do not count")
 		j.digest, j.exact, j.blocked, j.mode, j.cached = change.Digest(gate.Digest), true, []*parent.State{mr}, ev.Mode, cached
 		return ev.blockedDeletion(j)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -56,7 +57,8 @@ func quoted(text string) string {
 // also where an approval of an earlier occurrence is written or recorded there (KR-05-39).
 func ApproveCommand(holder *parent.State, kind Kind, id string) string {
 	key, set := v1alpha1.AnnotationKeyApprovePrefix+id, approval.Set{Claims: approval.ParseClaims(holder.Annotations[v1alpha1.AnnotationKeyClaims])}
-	out, value := "kubectl annotate "+Target(holder.Ref, kind)+" "+key+"=", set.Value(id, v1alpha1.ApprovalOnce)
+	intent, _ := trace.Intent(holder)
+	out, value := "kubectl annotate "+Target(holder.Ref, kind)+" "+key+"=", set.Value(id, v1alpha1.ApprovalOnce, intent.Generation)
 	if value == string(v1alpha1.ApprovalOnce) {
 		return out + value
 	}

@@ -116,12 +116,17 @@ type Known struct {
 	Digests []change.Digest
 	// Requesters are the users whose requests of a deletion were refused (KR-14-62).
 	Requesters []string
+	// External: one of them is of an external resource.
+	External bool
 	// Stored: an open Drift has the differences. Otherwise they were refused, and a Drift may yet be written.
 	Stored bool
 }
 
 // Is reports whether anything is known.
 func (k Known) Is() bool { return len(k.Digests) > 0 || len(k.Requesters) > 0 }
+
+// Outside reports whether one of the differences is of an external resource, or a deletion.
+func (k Known) Outside() bool { return k.External || len(k.Requesters) > 0 }
 
 // Recorded reports whether an open Drift has a difference: where two have its id, it is not known which.
 func (k Known) Recorded(digest string) bool {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -23,7 +24,7 @@ func ApproveKey(id string) string { return v1alpha1.AnnotationKeyApprovePrefix +
 func Approve(id string, mode v1alpha1.ApprovalMode) Edit {
 	return func(annotations map[string]string) (*string, error) {
 		key, set := ApproveKey(id), approval.Parse(annotations)
-		value := set.Value(id, mode)
+		value := set.Value(id, mode, intent(annotations))
 		if err := approval.Validate(key, value); err != nil {
 			return nil, err
 		}
@@ -37,6 +38,15 @@ func Approve(id string, mode v1alpha1.ApprovalMode) Edit {
 		}
 		return &value, nil
 	}
+}
+
+// intent returns the generation of the last intent by the trace of an object; 0 where it has none.
+func intent(annotations map[string]string) int64 {
+	hops, err := trace.Parse(annotations[v1alpha1.AnnotationKeyTrace])
+	if own := hops.Own(); err == nil && own != nil {
+		return own.Generation
+	}
+	return 0
 }
 
 // Unless returns an edit that leaves an annotation as it is where a condition is met when it is written.

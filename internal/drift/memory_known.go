@@ -55,6 +55,7 @@ func (m *Memory) note(namespace string, stored bool, d *v1alpha1.DriftSpec, requ
 		return
 	}
 	have.namespace, have.stored = namespace, have.stored || stored
+	have.External = have.External || d.Relation == v1alpha1.RelationExternal
 	if digest := change.Digest(d.Digest); digest != "" && !slices.Contains(have.Digests, digest) && len(have.Digests) < maxSameID {
 		have.Digests = append(slices.Clip(have.Digests), digest)
 	}
