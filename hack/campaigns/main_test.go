@@ -1,0 +1,52 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kausality-io/function-kausality/hack/campaign"
+)
+
+// results of seeds: the first failed at first, and passed then.
+var results = []campaign.Result{
+	{Item: "seed 1", Commit: "0123456789ab", At: time.Date(2026, 11, 29, 1, 0, 0, 0, time.UTC), Figures: map[string]string{"gate MiB": "70", "note": "x"}},
+	{Item: "seed 2", Passed: true, Commit: "0123456789ab", At: time.Date(2026, 11, 28, 1, 0, 0, 0, time.UTC), Figures: map[string]string{"gate MiB": "90"}},
+	{Item: "seed 1", Passed: true, Commit: "0123456789ab", At: time.Date(2026, 11, 30, 1, 0, 0, 0, time.UTC), Figures: map[string]string{"gate MiB": "80"}},
+}
+
+// TestLine: what was not played is no pass, and a commit that the repository does not have is named.
+func TestLine(t *testing.T) {
+	k := kind{name: "adversary", played: "seeds", planned: 200, unit: 1}
+	require.Equal(t, "campaign adversary: 0 of 200 seeds passed; none was played", sum(k, nil).line("."))
+	require.Equal(t, "campaign adversary: 1 of 200 seeds passed, 1 failed, at 0123456789ab, which this repository does not have", sum(k, results[:2]).line("."))
+	repository, err := campaign.At(".")
+	if err != nil {
+		t.Skip("this is no checkout of the repository")
+	}
+	commit, err := repository.Commit()
+	require.NoError(t, err)
+	here := results[1]
+	here.Commit = commit
+	require.Equal(t, "campaign adversary: 1 of 200 seeds passed at "+commit, sum(k, []campaign.Result{here}).line(repository))
+}
+
+// TestTable: the last result of each item counts, and the most of each figure.
+func TestTable(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "page.md")
+	require.ErrorIs(t, writeTable(page, nil), os.ErrNotExist)
+	require.NoError(t, os.WriteFile(page, []byte("a\n"), 0o600))
+	require.ErrorContains(t, writeTable(page, nil), "no markers")
+	require.NoError(t, os.WriteFile(page, []byte("a\n"+begins+"old\n"+ends+"b\n"), 0o600))
+	require.NoError(t, writeTable(page, []summary{sum(kind{"model", "seeds", 100, 1000}, campaign.Last(results)), sum(kind{"soak", "minutes", 6, 10}, nil)}))
+	got, err := os.ReadFile(page)
+	require.NoError(t, err)
+	require.Equal(t, "a\n"+begins+`| campaign | passed | failed | played | commit | the most of its figures |
+|---|---|---|---|---|---|
+| model | 2000 of 100000 seeds | 0 | 2026-11-28 to 2026-11-30 | 0123456789ab | gate MiB 90 |
+| soak | 0 of 60 minutes | 0 | not yet |  |  |
+`+ends+"b\n", string(got))
+}
