@@ -51,3 +51,48 @@ func TestTail(t *testing.T) {
 		}
 	}
 }
+
+// TestRotated: where another file was begun, the rest of the one before is read first; where several were, that is an error.
+func TestRotated(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "audit.log")
+	add := func(text string) {
+		t.Helper()
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		require.NoError(t, err)
+		_, err = f.WriteString(text)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+	}
+	rotate := func(time string) { require.NoError(t, os.Rename(path, filepath.Join(dir, "audit-"+time+".log"))) }
+	var got []string
+	tail := NewTail(path)
+	read := func() error {
+		got = nil
+		return tail.Read(func(line []byte) error { got = append(got, string(line)); return nil })
+	}
+	add("one\n")
+	require.NoError(t, read())
+	add("two\n")
+	rotate("2026-01-01T00-00-00.000")
+	require.NoError(t, read(), "the next file does not exist yet")
+	require.Equal(t, []string{"two\n"}, got)
+	add("three\n")
+	require.NoError(t, read())
+	require.Equal(t, []string{"three\n"}, got)
+	add("four\n")
+	rotate("2026-01-01T00-00-01.000")
+	add("five\n")
+	require.NoError(t, read())
+	require.Equal(t, []string{"four\n", "five\n"}, got)
+	rotate("2026-01-01T00-00-02.000")
+	add("six\n")
+	rotate("2026-01-01T00-00-03.000")
+	add("seven\n")
+	require.ErrorContains(t, read(), "more than once")
+	require.NoError(t, os.Remove(filepath.Join(dir, "audit-2026-01-01T00-00-03.000.log")))
+	for _, name := range []string{"00", "01", "02"} {
+		require.NoError(t, os.Remove(filepath.Join(dir, "audit-2026-01-01T00-00-"+name+".000.log")))
+	}
+	require.ErrorContains(t, read(), "nothing has what was in it")
+}

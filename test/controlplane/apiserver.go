@@ -44,7 +44,7 @@ func (c *ControlPlane) apiServerCommand() (*exec.Cmd, error) {
 
 	args := c.apiServerArgs(port)
 	if c.opts.AuditLog {
-		args = append(args, "--audit-policy-file="+c.pki(fileAudit), "--audit-log-path="+c.AuditLog())
+		args = append(args, "--audit-policy-file="+c.pki(fileAudit), "--audit-log-path="+c.AuditLog(), "--audit-log-maxbackup=5")
 	}
 
 	return exec.Command(c.paths[c.opts.APIServer], args...), nil

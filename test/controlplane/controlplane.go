@@ -58,6 +58,8 @@ type Options struct {
 	// AuditGroups are API groups whose requests it holds with their objects (level
 	// RequestResponse); of all others it holds only who did what.
 	AuditGroups []string
+	// AuditWrites are resources whose writes it holds with their objects, such as secrets, databases.example.org and *.example.org.
+	AuditWrites []string
 }
 
 // A ControlPlane owns the processes of a control plane and those started with Run. Its methods are
@@ -218,7 +220,7 @@ func each(ps []*Process, f func(*Process)) {
 // Dir returns the directory that everything is below.
 func (c *ControlPlane) Dir() string { return c.dir.path }
 
-// AuditLog returns the path of the API server's audit log: a JSON object per line.
+// AuditLog returns the path of the API server's audit log: a JSON object per line. Each 100 MiB it begins another file, and keeps the five before.
 func (c *ControlPlane) AuditLog() string { return filepath.Join(c.dir.path, dirLogs, "audit.log") }
 
 // CrossplaneMetrics returns the URL of the metrics of Crossplane's core, empty where there is none.

@@ -11,6 +11,8 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // Files below DIR/pki.
@@ -36,12 +38,23 @@ const (
 	userControllerManager = "system:kube-controller-manager"
 )
 
-// auditPolicy records each request once, when it is answered; those of some API groups with their
+// auditPolicy records each request once, when it is answered; those of some API groups, and writes of others, with their
 // objects.
-func auditPolicy(groups []string) string {
+func auditPolicy(groups, writes []string) string {
 	out := "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n"
 	for _, g := range groups {
 		out += "- {level: RequestResponse, resources: [{group: " + g + "}]}\n"
+	}
+
+	for _, r := range writes {
+		resource, group, _ := strings.Cut(r, ".")
+		resources := strconv.Quote(resource)
+		if resource != "*" { // which includes subresources
+			resources += ", " + strconv.Quote(resource+"/*")
+		}
+
+		out += fmt.Sprintf("- {level: RequestResponse, verbs: [create, update, patch, delete, deletecollection], resources: [{group: %q, resources: [%s]}]}\n",
+			group, resources)
 	}
 
 	return out + "- level: Metadata\n"
@@ -85,7 +98,7 @@ func (c *ControlPlane) writeKeys(context.Context) error {
 		return err
 	}
 
-	files := map[string][]byte{fileClusterCA: c.cluster.Bundle(), fileCA: c.ca.Bundle(), fileAudit: []byte(auditPolicy(c.opts.AuditGroups))}
+	files := map[string][]byte{fileClusterCA: c.cluster.Bundle(), fileCA: c.ca.Bundle(), fileAudit: []byte(auditPolicy(c.opts.AuditGroups, c.opts.AuditWrites))}
 
 	name := nameOf("kube-apiserver")
 	if files[fileServingCrt], files[fileServingKey], err = c.cluster.issue(name, "localhost", "127.0.0.1", "kubernetes.default.svc"); err != nil {

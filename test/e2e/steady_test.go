@@ -154,7 +154,7 @@ func TestSteady(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	appfalselyReported(t, e, all, since)
+	applied(t, e, all, since)
 }
 
 // offer the kinds and Compositions.
@@ -357,7 +357,7 @@ type applyEvent struct {
 
 // applied: Crossplane continued to apply everything that is composed. Without that,
 // the absence of writes shows nothing.
-func appfalselyReported(t *testing.T, e *story.Env, all []guardedObject, since time.Time) {
+func applied(t *testing.T, e *story.Env, all []guardedObject, since time.Time) {
 	t.Helper()
 	log, err := os.ReadFile(e.AuditLog())
 	if err != nil {

@@ -92,7 +92,7 @@ func apiServer(ctx context.Context, o options) error {
 		{"the API server with the plugin", b.Process(parts.KubeAPIServer)}, {"the API server without it", b.Process(noopServer)},
 		{"the webhook", b.kausality.Process},
 	} {
-		kib, err := memoryOf(p.Pid(), "VmHWM")
+		kib, err := p.Memory(controlplane.Peak)
 		if err != nil {
 			return err
 		}

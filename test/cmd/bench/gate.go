@@ -217,11 +217,11 @@ func (b *gateBench) resident(ctx context.Context) error {
 		case <-time.After(time.Second): // memory is sampled over time
 		}
 	}
-	peak, err := b.memory("VmHWM")
+	peak, err := b.memory(controlplane.Peak)
 	b.print("resident, at rest, largest of 30 s", float64(largest)/1024, gateResident, "MiB")
 	b.print("resident, peak since its start", float64(peak)/1024, 0, "MiB")
 	return err
 }
 
 // memory of the gate in KiB, by its name in /proc.
-func (b *gateBench) memory(what string) (int, error) { return memoryOf(b.process.Pid(), what) }
+func (b *gateBench) memory(what string) (int, error) { return b.process.Memory(what) }

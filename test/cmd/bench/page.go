@@ -277,7 +277,7 @@ func (b *pageBenchmark) events(ctx context.Context) (err error) {
 
 // resident memory of the process.
 func (b *pageBenchmark) resident(context.Context) error {
-	kb, err := memoryOf(b.process.Pid(), "VmHWM")
+	kb, err := b.process.Memory(controlplane.Peak)
 	if err != nil {
 		return err
 	}

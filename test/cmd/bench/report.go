@@ -93,17 +93,3 @@ func cpuOf(pid int) (time.Duration, error) {
 	system, err := strconv.Atoi(fields[12])
 	return time.Duration(user+system) * 10 * time.Millisecond, err
 }
-
-// memoryOf a process in KiB, by its name in /proc.
-func memoryOf(pid int, what string) (int, error) {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, fmt.Errorf("cannot read the memory of a process: %w", err)
-	}
-	for line := range strings.Lines(string(raw)) {
-		if rest, ok := strings.CutPrefix(line, what+":"); ok {
-			return strconv.Atoi(strings.Fields(rest)[0])
-		}
-	}
-	return 0, fmt.Errorf("/proc has no %s", what)
-}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,7 +22,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 	"github.com/kausality-io/function-kausality/test/e2e/story"
 )
@@ -46,7 +44,7 @@ func TestEditors(t *testing.T) {
 	require.NoError(t, err)
 	api, err := kubernetes.NewForConfig(e.Config())
 	require.NoError(t, err)
-	writeRole(ctx, t, e, api)
+	writeRole(ctx, t, e)
 	createComposite(ctx, t, e)
 	bindEditors(ctx, t, api)
 
@@ -95,25 +93,12 @@ func TestEditors(t *testing.T) {
 }
 
 // writeRole runs Crossplane's RBAC manager until it has written the role of editors.
-func writeRole(ctx context.Context, t *testing.T, e *story.Env, api kubernetes.Interface) {
+func writeRole(ctx context.Context, t *testing.T, e *story.Env) {
 	t.Helper()
-	kubeconfig, err := e.Kubeconfig("rbac-manager", "")
+	written, err := e.EditorsRole(ctx, role)
 	require.NoError(t, err)
-	manager := exec.Command(e.Bins[parts.Crossplane], "rbac", "start", "--provider-clusterrole=crossplane:allowed-provider-permissions")
-	manager.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
-	running, err := e.Serve(ctx, "rbac-manager", manager)
-	require.NoError(t, err)
-	var rules []rbacv1.PolicyRule
-	wait.For(t, "the RBAC manager to write the role of editors", time.Minute, func(ctx context.Context) error {
-		r, err := api.RbacV1().ClusterRoles().Get(ctx, role, metav1.GetOptions{})
-		if err == nil {
-			rules = r.Rules
-		}
-		return err
-	})
-	running.Stop()
-	require.Contains(t, fmt.Sprint(rules), "xdatabases/status")
-	require.Equal(t, []string{"*"}, rules[0].Verbs, "which contain approve")
+	require.Contains(t, fmt.Sprint(written.Rules), "xdatabases/status")
+	require.Equal(t, []string{"*"}, written.Rules[0].Verbs, "which contain approve")
 }
 
 // createComposite creates edited as hans, and waits until it has settled.

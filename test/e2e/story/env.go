@@ -49,6 +49,8 @@ type Options struct {
 	ProviderArgs []string
 	// WebhookArgs are further arguments of the webhook.
 	WebhookArgs []string
+	// AuditWrites are resources whose writes the audit log holds with their objects.
+	AuditWrites []string
 	// Receiver: webhook and gate send DriftReports to a receiver that is away until the chapter Reported.
 	Receiver bool
 	// Slack: kausality notify slack shows what is held in a fake Slack. It needs Webhook.
@@ -119,7 +121,7 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 		e.Bins[o.ProviderKubernetes] = other[o.ProviderKubernetes]
 	}
 	e.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{
-		Dir: o.Dir, Out: o.Out, Crossplane: true, Kro: o.Kro, AuditLog: true, CrossplaneArgs: crossplaneArgs(o),
+		Dir: o.Dir, Out: o.Out, Crossplane: true, Kro: o.Kro, AuditLog: true, AuditWrites: o.AuditWrites, CrossplaneArgs: crossplaneArgs(o),
 	})
 	if err != nil {
 		return e, err
