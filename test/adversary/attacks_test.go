@@ -46,8 +46,10 @@ func (r *run) step(ctx context.Context) {
 		r.remove(ctx)
 	case n < 80:
 		r.report(ctx)
-	case n < 88:
+	case n < 85:
 		r.forge(ctx)
+	case n < 89:
+		r.tidy(ctx)
 	case n < 91:
 		r.policy(ctx)
 	case n < 96:
@@ -66,9 +68,21 @@ type target struct {
 }
 
 func (r *run) target() target {
+	return pick(r.rng, target{story.XDatabases, composite}, target{story.XDatabases, composite}, target{story.Databases, r.managed},
+		target{story.Databases, r.managed}, target{story.Databases, r.prod()}, target{story.Databases, r.scratch()}, target{story.Settings, r.setting},
+		target{secrets, "login"})
+}
+
+var secrets = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+
+// intended is the target of an intent: a kind that has a size.
+func (r *run) intended() target {
 	return pick(r.rng, target{story.XDatabases, composite}, target{story.Databases, r.managed}, target{story.Databases, r.prod()},
 		target{story.Databases, r.scratch()})
 }
+
+// editor is one of the adversaries who may edit.
+func (r *run) editor() string { return pick(r.rng, r.editors()...) }
 
 // manager of fields: those of Crossplane, of providers, of Kausality, and honest ones.
 func (r *run) manager() string {
@@ -79,7 +93,7 @@ func (r *run) manager() string {
 
 // edit an object without stating an intent.
 func (r *run) edit(ctx context.Context) {
-	t, user := r.target(), pick(r.rng, mallory, r.ci())
+	t, user := r.target(), r.editor()
 	what, change := r.change(t)
 	r.send(ctx, user, t, what, change)
 }
@@ -103,9 +117,9 @@ func (r *run) change(t target) (what string, body map[string]any) {
 		return "pause", meta("annotations", map[string]any{"crossplane.io/paused": pick[any](r.rng, "true", "false", nil)})
 	case n < 88:
 		return "resource name", meta("annotations", map[string]any{"crossplane.io/composition-resource-name": pick[any](r.rng, "other", "database", nil)})
-	case t.resource == story.Databases:
+	case t.resource == story.Databases || t.resource == story.Settings:
 		value := pick[any](r.rng, []any{}, []any{"Observe"}, []any{"*"}, []any{"Observe", "Create", "Update"}, nil)
-		if r.rng.IntN(2) == 0 {
+		if r.rng.IntN(2) == 0 && t.resource == story.Databases {
 			return r.externalName(t)
 		}
 		return fmt.Sprintf("policies=%v", value), map[string]any{"spec": map[string]any{"managementPolicies": value}}
@@ -151,6 +165,13 @@ var systemAnnotations = map[string][]any{
 	v1alpha1.AnnotationKeySettledFields:      {nil, "{}"},
 	v1alpha1.AnnotationKeyFingerprint:        {nil, "0123456789"},
 	v1alpha1.AnnotationKeyLastUpgrade:        {nil, "mine"},
+	v1alpha1.AnnotationKeyAuthors:            {nil, `["mallory@example.com"]`},
+	v1alpha1.AnnotationKeyExternalAuthor:     {nil, "mallory@example.com"},
+	v1alpha1.AnnotationKeyInitialized:        {nil, "true"},
+	v1alpha1.AnnotationKeyHeldCreations:      {nil, "{}"},
+	v1alpha1.AnnotationKeyDerivedFrom:        {nil, "{}"},
+	v1alpha1.AnnotationKeyRemoval:            {nil, "true"},
+	v1alpha1.AnnotationKeyCrossplaneReads:    {nil, "2099-01-01T00:00:00Z"},
 }
 
 // userAnnotations, which require the verb approve here, as they are meant and not.
@@ -217,7 +238,6 @@ func (r *run) send(ctx context.Context, user string, t target, what string, body
 	if r.rng.IntN(8) == 0 {
 		subresource = []string{pick(r.rng, "status", "scale")}
 	}
-	var got *unstructured.Unstructured
 	var err error
 	how := pick(r.rng, "merge", "merge", "json", "apply", "update")
 	raw, _ := json.Marshal(body)
@@ -226,34 +246,15 @@ func (r *run) send(ctx context.Context, user string, t target, what string, body
 	}
 	switch how {
 	case "merge":
-		got, err = c.Patch(ctx, t.name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: manager, DryRun: dry}, subresource...)
+		_, err = c.Patch(ctx, t.name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: manager, DryRun: dry}, subresource...)
 	case "json":
-		got, err = c.Patch(ctx, t.name, types.JSONPatchType, jsonPatch(body), metav1.PatchOptions{FieldManager: manager, DryRun: dry}, subresource...)
+		_, err = c.Patch(ctx, t.name, types.JSONPatchType, jsonPatch(body), metav1.PatchOptions{FieldManager: manager, DryRun: dry}, subresource...)
 	case "apply": // it removes what the manager applied before
-		before, missing := c.Get(ctx, t.name, metav1.GetOptions{})
-		defer func() {
-			if missing == nil && err == nil && dry == nil && got.GetGeneration() > before.GetGeneration() {
-				r.wrote(user, got)
-			}
-		}()
-		got, err = r.apply(ctx, c, t, body, metav1.ApplyOptions{FieldManager: manager, Force: true, DryRun: dry}, subresource...)
+		err = r.apply(ctx, c, t, body, metav1.ApplyOptions{FieldManager: manager, Force: true, DryRun: dry}, subresource...)
 	case "update":
-		got, err = r.update(ctx, c, t.name, body, metav1.UpdateOptions{FieldManager: manager, DryRun: dry}, subresource...)
-	}
-	if states(body) && err == nil && dry == nil {
-		r.wrote(user, got)
+		err = r.update(ctx, c, t.name, body, metav1.UpdateOptions{FieldManager: manager, DryRun: dry}, subresource...)
 	}
 	r.note("%s %s %s %s by %.60s as %.50s %v%v: %s", how, t.resource.Resource, t.name, what, user, manager, subresource, dry, result(err))
-}
-
-// states reports whether a body is about desired state: policies and the external name are.
-func states(body map[string]any) bool {
-	_, spec := body["spec"]
-	metadata, _ := body["metadata"].(map[string]any)
-	all, is := metadata["annotations"]
-	annotations, _ := all.(map[string]any)
-	_, name := annotations[v1alpha1.AnnotationKeyExternalName]
-	return spec || name || is && all == nil
 }
 
 func result(err error) string {
@@ -288,14 +289,14 @@ func jsonPatch(body map[string]any) []byte {
 	return raw
 }
 
-func (r *run) apply(ctx context.Context, c dynamic.ResourceInterface, t target, body map[string]any, o metav1.ApplyOptions, sub ...string) (
-	*unstructured.Unstructured, error) {
-	kind := map[string]string{"xdatabases": "XDatabase", "databases": "Database"}[t.resource.Resource]
+func (r *run) apply(ctx context.Context, c dynamic.ResourceInterface, t target, body map[string]any, o metav1.ApplyOptions, sub ...string) error {
+	kind := map[string]string{"xdatabases": "XDatabase", "databases": "Database", "objects": "Object", "secrets": "Secret"}[t.resource.Resource]
 	u := &unstructured.Unstructured{Object: withoutNulls(body)}
 	u.SetAPIVersion(t.resource.GroupVersion().String())
 	u.SetKind(kind)
 	u.SetName(t.name)
-	return c.Apply(ctx, t.name, u, o, sub...)
+	_, err := c.Apply(ctx, t.name, u, o, sub...)
+	return err
 }
 
 // withoutNulls of a copy of a merge patch.
@@ -313,14 +314,14 @@ func withoutNulls(m map[string]any) map[string]any {
 	return out
 }
 
-func (r *run) update(ctx context.Context, c dynamic.ResourceInterface, name string, body map[string]any, o metav1.UpdateOptions, sub ...string) (
-	*unstructured.Unstructured, error) {
+func (r *run) update(ctx context.Context, c dynamic.ResourceInterface, name string, body map[string]any, o metav1.UpdateOptions, sub ...string) error {
 	u, err := c.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	mergeInto(u.Object, body)
-	return c.Update(ctx, u, o, sub...)
+	_, err = c.Update(ctx, u, o, sub...)
+	return err
 }
 
 // mergeInto an object a merge patch.
@@ -340,7 +341,7 @@ func mergeInto(o, patch map[string]any) {
 
 // remove objects, in all forms of DELETE.
 func (r *run) remove(ctx context.Context) {
-	t, user := r.target(), pick(r.rng, mallory, r.ci())
+	t, user := r.target(), r.editor()
 	o := metav1.DeleteOptions{PropagationPolicy: ptr.To(pick(r.rng, metav1.DeletePropagationBackground, metav1.DeletePropagationForeground,
 		metav1.DeletePropagationOrphan))}
 	if r.rng.IntN(3) == 0 {
@@ -367,8 +368,9 @@ func (r *run) report(ctx context.Context) {
 		map[string]any{"status": nil},
 		meta("annotations", map[string]any{v1alpha1.AnnotationKeyGate: `{"state":"open","verbs":["Update"],"generation":99}`}))
 	raw, _ := json.Marshal(body)
-	_, err := r.of(oscar, story.Databases).Patch(ctx, name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: r.manager()}, "status")
-	r.note("status of %s by oscar: %s: %s", name, raw, result(err))
+	user := pick(r.rng, oscar, edna)
+	_, err := r.of(user, story.Databases).Patch(ctx, name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: r.manager()}, "status")
+	r.note("status of %s by %s: %s: %s", name, user, raw, result(err))
 }
 
 // policy of trudy's Namespace, for everything.
@@ -394,15 +396,36 @@ func (r *run) steal(ctx context.Context) {
 			key = m[4]
 		}
 	}
-	if r.approval != "" && r.rng.IntN(2) == 0 {
-		key = v1alpha1.AnnotationKeyApprovePrefix + r.approval
+	if len(r.approvals) > 0 && r.rng.IntN(2) == 0 {
+		key = v1alpha1.AnnotationKeyApprovePrefix + pick(r.rng, slices.Sorted(maps.Values(r.approvals))...)
 	}
-	r.send(ctx, pick(r.rng, mallory, r.ci()), t, key, meta("annotations", map[string]any{key: pick[any](r.rng, "once", "always", "generation", nil)}))
+	r.send(ctx, r.editor(), t, key, meta("annotations", map[string]any{key: pick[any](r.rng, "once", "always", "generation", nil)}))
+}
+
+// tidy Drifts away: delete one or all, or report one as resolved.
+func (r *run) tidy(ctx context.Context) {
+	c := r.of(dora, story.Drifts)
+	if r.rng.IntN(3) == 0 {
+		r.note("dora deletes all Drifts: %s", result(c.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})))
+		return
+	}
+	list, err := c.List(ctx, metav1.ListOptions{})
+	if err != nil || len(list.Items) == 0 {
+		r.note("dora finds no Drift: %s", result(err))
+		return
+	}
+	name := list.Items[r.rng.IntN(len(list.Items))].GetName()
+	if r.rng.IntN(2) == 0 {
+		r.note("dora deletes Drift %s: %s", name, result(c.Delete(ctx, name, metav1.DeleteOptions{})))
+		return
+	}
+	_, err = c.Patch(ctx, name, types.MergePatchType, []byte(`{"status":{"phase":"Resolved"}}`), metav1.PatchOptions{}, "status")
+	r.note("dora resolves Drift %s: %s", name, result(err))
 }
 
 // outside: something else changes in the cloud.
 func (r *run) outside(ctx context.Context) {
-	err := the.Cloud.Change(ctx, r.managed, map[string]any{"tags": map[string]string{"by": "console"}})
+	err := the.Cloud.Change(ctx, r.managed, map[string]any{"tags": map[string]string{"tier": "console"}})
 	r.note("the cloud changes: %s", result(err))
 }
 
@@ -413,16 +436,13 @@ func (r *run) usurp(ctx context.Context, user string) {
 	if t.resource == story.Databases {
 		manager = subject.ComposedManager(composite, schema.GroupKind{Group: "example.org", Kind: "XDatabase"})
 	}
-	o, err := r.apply(ctx, r.of(user, t.resource), t, meta("annotations", map[string]any{"mine": "x"}), metav1.ApplyOptions{FieldManager: manager, Force: true})
-	if err == nil {
-		r.wrote(user, o)
-	}
+	err := r.apply(ctx, r.of(user, t.resource), t, meta("annotations", map[string]any{"mine": "x"}), metav1.ApplyOptions{FieldManager: manager, Force: true})
 	r.note("usurp %s %s by %s as %.50s: %s", t.resource.Resource, t.name, user, manager, result(err))
 }
 
 // intent: a change that mallory or ci may make, under their own names.
 func (r *run) intent(ctx context.Context) {
-	t, user := r.target(), pick(r.rng, mallory, r.ci())
+	t, user := r.intended(), r.editor()
 	if r.rng.IntN(3) == 0 {
 		r.usurp(ctx, user)
 		return
@@ -433,9 +453,6 @@ func (r *run) intent(ctx context.Context) {
 		body = map[string]any{"spec": map[string]any{"size": size}}
 	}
 	raw, _ := json.Marshal(body)
-	o, err := r.of(user, t.resource).Patch(ctx, t.name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: manager})
-	if err == nil {
-		r.wrote(user, o)
-	}
+	_, err := r.of(user, t.resource).Patch(ctx, t.name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: manager})
 	r.note("intent %s %s size %d by %s as %.50s: %s", t.resource.Resource, t.name, size, user, manager, result(err))
 }

@@ -28,8 +28,11 @@ import (
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
 )
 
-// The users. hans states intents and alice approves; the others are adversaries.
+// The users. hans states intents, alice and bob approve; the others are adversaries.
 const (
+	bob     = "bob@example.com"
+	edna    = "edna@example.com"    // has the roles that Crossplane makes for editors, with which she writes statuses, too
+	dora    = "dora@example.com"    // deletes Drifts, and writes their statuses
 	mallory = "mallory@example.com" // edits
 	trudy   = "trudy@example.com"   // edits, and writes policies, in another Namespace
 	oscar   = "oscar@example.com"   // writes statuses of Databases
@@ -47,53 +50,90 @@ type run struct {
 	ns, other string
 	// loud: the adversaries state intents, too.
 	loud bool
-	// approved: alice approved the deletion of the Database scratch.
-	approved bool
-	// approval that alice gave, if any.
-	approval string
-	clients  map[string]dynamic.Interface
-	history  map[schema.GroupVersionResource]*history.History
-	// from is where the log of the cloud was when the adversaries began.
-	from int64
+	// voted is how many approved the deletion of the Database scratch, ruled whether an ApprovalRule requires two of them, and approved
+	// whether they are enough.
+	voted           int
+	ruled, approved bool
+	// approvedXR: alice approved the deletion of the composite.
+	approvedXR bool
+	// approvals that were given, by the name of the object.
+	approvals map[string]string
+	clients   map[string]dynamic.Interface
+	history   map[schema.GroupVersionResource]*history.History
+	// begin is where the log of the cloud was at first, and from where it was when the adversaries began.
+	begin, from int64
+	// judged entries of the log.
+	judged map[int64]bool
+	// reverted are the Databases whose drift alice approved in the end.
+	reverted map[string]bool
+	// begun: the adversaries have; recovering: they have ended.
+	begun, recovering bool
 
 	mu     sync.Mutex
 	failed bool
-	log    []string
-	ledger []entry
-	// sizes by who requested them; each is requested once.
-	sizes map[int64]string
-	// managed is the Database that is composed.
-	managed string
+	// wrong is what was reported.
+	wrong map[string]bool
+	log   []string
+	// sizes that were requested; each is requested once.
+	sizes map[int64]request
+	// managed is the Database that is composed, and setting the Object.
+	managed, setting string
+	// goes: the composite is gone, or goes.
+	goes bool
 	// waiting Databases: paused, and then deleted.
 	waiting map[string]bool
 }
 
-// entry of the ledger: a write that succeeded, of a user who states an intent by it.
-type entry struct {
-	user, kind, name string
-	generation       int64
+// request of a size.
+type request struct {
+	user string
+	// late: since the adversaries began.
+	late bool
 }
 
 func newRun(t *testing.T, seed uint64) *run {
 	t.Helper()
 	r := &run{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 11)), ns: fmt.Sprintf("adversary-%d", seed),
 		other: fmt.Sprintf("other-%d", seed), clients: map[string]dynamic.Interface{}, history: map[schema.GroupVersionResource]*history.History{},
-		sizes: map[int64]string{}}
-	r.loud, r.approved = seed%2 == 0, seed%3 == 0
-	for user, config := range map[string]*rest.Config{
-		story.Hans: the.ConfigAs(story.Hans), story.Alice: the.ConfigAs(story.Alice), trudy: the.ConfigAs(trudy), oscar: the.ConfigAs(oscar),
-		mallory: rest.CopyConfig(the.mallory), r.ci(): rest.CopyConfig(the.mallory), "": the.Config(),
-	} {
-		if user == r.ci() {
-			config.Impersonate = rest.ImpersonationConfig{UserName: user} // the API server adds the groups of a ServiceAccount
-		}
-		config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
-		c, err := dynamic.NewForConfig(config)
-		require.NoError(t, err)
-		r.clients[user] = c
+		sizes: map[int64]request{}, approvals: map[string]string{}, judged: map[int64]bool{}, wrong: map[string]bool{}, reverted: map[string]bool{}}
+	r.loud = seed%2 == 0
+	r.ruled = seed%6 == 3
+	if seed%3 == 0 {
+		r.voted = 1
 	}
+	if seed%12 == 9 {
+		r.voted = 2
+	}
+	r.approved, r.approvedXR = r.voted > 1 || r.voted > 0 && !r.ruled, seed%4 == 1
+	for _, user := range []string{story.Hans, story.Alice, bob, trudy, oscar, edna, dora} {
+		r.client(user, the.ConfigAs(user))
+	}
+	r.client("", the.Config())
+	r.client(mallory, rest.CopyConfig(the.mallory))
+	ci := rest.CopyConfig(the.mallory)
+	ci.Impersonate = rest.ImpersonationConfig{UserName: r.ci()} // the API server adds the groups of a ServiceAccount
+	r.client(r.ci(), ci)
 	return r
 }
+
+func (r *run) client(user string, config *rest.Config) {
+	r.t.Helper()
+	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
+	c, err := dynamic.NewForConfig(config)
+	require.NoError(r.t, err)
+	r.clients[user] = c
+}
+
+// approvers of the deletion of a Database, as many as are needed.
+func (r *run) approvers() []string {
+	if r.ruled {
+		return []string{story.Alice, bob}
+	}
+	return []string{story.Alice}
+}
+
+// editors are the adversaries who may edit.
+func (r *run) editors() []string { return []string{mallory, r.ci(), edna} }
 
 func (r *run) note(format string, args ...any) {
 	r.mu.Lock()
@@ -107,10 +147,14 @@ func (r *run) fail(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.failed {
-		r.t.Logf("seed %d (loud %t, approved %t):\n%s", r.seed, r.loud, r.approved, strings.Join(r.log, "\n"))
+		r.t.Logf("seed %d (loud %t, %d votes, rule %t, composite approved %t):\n%s", r.seed, r.loud, r.voted, r.ruled, r.approvedXR, strings.Join(r.log, "\n"))
 	}
 	r.failed = true
-	r.t.Errorf("seed %d: %s", r.seed, fmt.Sprintf(format, args...))
+	text := fmt.Sprintf(format, args...)
+	if !r.wrong[text] {
+		r.t.Errorf("seed %d: %s", r.seed, text)
+	}
+	r.wrong[text] = true
 }
 
 func (r *run) of(user string, g schema.GroupVersionResource) dynamic.ResourceInterface {
@@ -130,8 +174,12 @@ func (r *run) rights() []byte {
 		fmt.Fprintf(&out, "---\n{apiVersion: v1, kind: Namespace, metadata: {name: %s}}\n", ns)
 	}
 	fmt.Fprintf(&out, "---\n{apiVersion: v1, kind: ServiceAccount, metadata: {namespace: %s, name: ci}}\n", r.ns)
+	if r.ruled {
+		fmt.Fprintf(&out, rule, r.ns)
+	}
 	for _, b := range []struct{ ns, role, user string }{
 		{r.ns, "adversary-editor", mallory}, {r.ns, "adversary-editor", r.ci()}, {r.ns, "adversary-reporter", oscar},
+		{r.ns, editorsRole, edna}, {r.ns, "adversary-provider-editor", edna}, {r.ns, "adversary-janitor", dora},
 		{r.other, "adversary-editor", trudy}, {r.other, "adversary-policies", trudy},
 	} {
 		fmt.Fprintf(&out, "---\n{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {namespace: %s, name: %q}, "+
@@ -141,12 +189,26 @@ func (r *run) rights() []byte {
 	return []byte(out.String())
 }
 
+// rule that the deletion of a Database needs two approvals.
+const rule = `---
+apiVersion: kausality.io/v1alpha1
+kind: ApprovalRule
+metadata: {name: %[1]s}
+spec:
+  match: {resources: [{group: cloud.example.org, kinds: [Database]}], namespaces: [%[1]s], verbs: [Delete]}
+  require: [{count: 2, notAuthors: true}]
+`
+
 // prepare a composite and two Databases that have settled.
 func (r *run) prepare(ctx context.Context) error {
-	if err := the.Apply(ctx, r.rights()); err != nil {
+	err := the.Apply(ctx, r.rights())
+	if err != nil {
 		return err
 	}
-	for _, g := range []schema.GroupVersionResource{story.XDatabases, story.Databases} {
+	if r.begin, err = the.Cloud.LastSeq(ctx); err != nil {
+		return err
+	}
+	for _, g := range []schema.GroupVersionResource{story.XDatabases, story.Databases, story.Settings} {
 		h, err := history.Record(ctx, the.EtcdURL(), g, r.ns)
 		if err != nil {
 			return err
@@ -170,8 +232,28 @@ func (r *run) prepare(ctx context.Context) error {
 		if xr.GetAnnotations()[v1alpha1.AnnotationKeySettledGeneration] == "" {
 			return fmt.Errorf("the composite has not settled: %v", xr.Object["status"])
 		}
+		if err := r.observed(ctx); err != nil {
+			return err
+		}
 		return r.allClosed(ctx, 3)
 	})
+}
+
+// observed: the Object is ready, and closed.
+func (r *run) observed(ctx context.Context) error {
+	list, err := r.of("", story.Settings).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	if n := len(list.Items); n != 1 {
+		return fmt.Errorf("there are %d Objects, want 1", n)
+	}
+	o := &list.Items[0]
+	r.setting = o.GetName()
+	if p := story.Policies(o); !slices.Equal(p, []string{"Observe"}) {
+		return fmt.Errorf("the Object has %v, its status %v", p, o.Object["status"])
+	}
+	return nil
 }
 
 // patience with what several seeds at a time on two cores may take.
@@ -212,31 +294,39 @@ func (r *run) held(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	if r.approved {
-		if err := r.approveDeletion(ctx); err != nil {
+	for _, who := range []string{story.Alice, bob}[:r.voted] {
+		if err := r.approveDeletion(ctx, who, story.Databases, r.scratch()); err != nil {
 			return err
+		}
+	}
+	if r.approvedXR {
+		for _, who := range r.approvers() {
+			if err := r.approveDeletion(ctx, who, story.XDatabases, composite); err != nil {
+				return err
+			}
 		}
 	}
 	var err error
 	r.from, err = the.Cloud.LastSeq(ctx)
+	r.begun = true
 	return err
 }
 
-var command = regexp.MustCompile(`kubectl annotate -n (\S+) (\S+) (\S+) (kausality\.io/[^=\s]+)=(\S+)`)
+var command = regexp.MustCompile(`kubectl annotate -n (\S+) (\S+) (\S+) (kausality\.io/[^=\s]+)='?([^'\n;]*[^'\s;])`)
 
-// approveDeletion of scratch by alice, with the command that the refusal suggests.
-func (r *run) approveDeletion(ctx context.Context) error {
-	refused := r.of(mallory, story.Databases).Delete(ctx, r.scratch(), metav1.DeleteOptions{})
+// approveDeletion of an object, with the command that the refusal suggests.
+func (r *run) approveDeletion(ctx context.Context, who string, g schema.GroupVersionResource, name string) error {
+	refused := r.of(mallory, g).Delete(ctx, name, metav1.DeleteOptions{})
 	if refused == nil {
-		return errors.New("the deletion of scratch was allowed")
+		return errors.New("the deletion of " + name + " was allowed")
 	}
 	m := command.FindStringSubmatch(refused.Error())
-	if m == nil || m[3] != r.scratch() {
+	if m == nil || m[3] != name {
 		return fmt.Errorf("no command in: %w", refused)
 	}
-	r.approval = strings.TrimPrefix(m[4], v1alpha1.AnnotationKeyApprovePrefix)
-	r.note("alice approves the deletion of scratch: %s=%s", m[4], m[5])
-	return r.merge(ctx, story.Alice, story.Databases, r.scratch(), `{"metadata":{"annotations":{%q:%q}}}`, m[4], m[5])
+	r.approvals[name] = strings.TrimPrefix(m[4], v1alpha1.AnnotationKeyApprovePrefix)
+	r.note("%s approves the deletion of %s: %s=%s", who, name, m[4], m[5])
+	return r.merge(ctx, who, g, name, `{"metadata":{"annotations":{%q:%q}}}`, m[4], m[5])
 }
 
 // size that no other user requests, of a user.
@@ -244,15 +334,12 @@ func (r *run) size(user string) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := int64(1000*r.seed) + int64(len(r.sizes)) + 10
-	r.sizes[n] = user
+	r.sizes[n] = request{user, r.begun}
 	return n
 }
 
 func (r *run) merge(ctx context.Context, user string, g schema.GroupVersionResource, name, format string, args ...any) error {
-	o, err := r.of(user, g).Patch(ctx, name, types.MergePatchType, fmt.Appendf(nil, format, args...), metav1.PatchOptions{FieldManager: "kubectl"})
-	if err == nil {
-		r.wrote(user, o)
-	}
+	_, err := r.of(user, g).Patch(ctx, name, types.MergePatchType, fmt.Appendf(nil, format, args...), metav1.PatchOptions{FieldManager: "kubectl"})
 	return err
 }
 
@@ -263,201 +350,6 @@ func (r *run) create(ctx context.Context, user string, g schema.GroupVersionReso
 	if annotations != nil {
 		o.Object["metadata"].(map[string]any)["annotations"] = annotations
 	}
-	got, err := r.of(user, g).Create(ctx, o, metav1.CreateOptions{FieldManager: "kubectl"})
-	if err == nil {
-		r.wrote(user, got)
-	}
+	_, err := r.of(user, g).Create(ctx, o, metav1.CreateOptions{FieldManager: "kubectl"})
 	return err
-}
-
-// wrote: enter into the ledger.
-func (r *run) wrote(user string, o *unstructured.Unstructured) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ledger = append(r.ledger, entry{user, o.GetKind(), o.GetName(), o.GetGeneration()})
-}
-
-// recover: hans's next change of each object reaches the cloud, whatever happened.
-func (r *run) recover(ctx context.Context) error {
-	if err := r.findWaiting(ctx); err != nil {
-		return err
-	}
-	if err := controlplane.Eventually(ctx, "hans to restore what he can", patience, r.restore); err != nil {
-		return fmt.Errorf("%w; Databases: %s", err, r.stored())
-	}
-	want := map[string]int64{}
-	for _, name := range r.alive() {
-		size := r.size(story.Hans)
-		g, target, body := story.Databases, name, `{"spec":{"forProvider":{"size":%d}}}`
-		if name == r.managed {
-			g, target, body = story.XDatabases, composite, `{"spec":{"size":%d}}`
-		}
-		if err := controlplane.Eventually(ctx, "hans's change of "+name+" to be taken", patience, func(ctx context.Context) error {
-			return r.merge(ctx, story.Hans, g, target, body, size)
-		}); err != nil {
-			return err
-		}
-		want[name] = size
-	}
-	return controlplane.Eventually(ctx, "hans's changes to reach the cloud", patience, func(ctx context.Context) error {
-		for name, size := range want {
-			d, err := the.Cloud.Get(ctx, name)
-			if err != nil {
-				return err
-			}
-			if d.Size != size {
-				o, err := r.of("", story.Databases).Get(ctx, name, metav1.GetOptions{})
-				return errors.Join(err, r.refer(ctx), r.approvePending(ctx, name), fmt.Errorf("%s has size %d, want %d: %v", name, d.Size, size, o))
-			}
-		}
-		return nil
-	})
-}
-
-// approvePending: alice approves the external drift that hans's change waits for, if there is one, with the command
-// of its report. A Database that was pointed elsewhere and back may differ from what hans requests before its
-// provider has reported on it.
-func (r *run) approvePending(ctx context.Context, name string) error {
-	list, err := r.of("", story.Drifts).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	for _, o := range list.Items {
-		child, _, _ := unstructured.NestedString(o.Object, "spec", "child", "name")
-		relation, _, _ := unstructured.NestedString(o.Object, "spec", "relation")
-		phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
-		suggestion, _, _ := unstructured.NestedString(o.Object, "spec", "suggestedApproval")
-		m := command.FindStringSubmatch(suggestion)
-		operation, _, _ := unstructured.NestedString(o.Object, "spec", "operation")
-		if child != name || relation != "External" || operation == "DELETE" || phase != "Detected" || m == nil {
-			continue
-		}
-		g := story.Databases
-		if m[3] == composite {
-			g = story.XDatabases
-		}
-		if err := r.merge(ctx, story.Alice, g, m[3], `{"metadata":{"annotations":{%q:%q}}}`, m[4], m[5]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// alive are the Databases that hans can restore.
-func (r *run) alive() []string {
-	return slices.DeleteFunc([]string{r.managed, r.prod()}, func(name string) bool { return r.waiting[name] })
-}
-
-// findWaiting finds the Databases that were paused with [], and then deleted: nothing happens outside until
-// their managementPolicies are changed, and that is refused (KR-13-60).
-func (r *run) findWaiting(ctx context.Context) error {
-	r.waiting = map[string]bool{}
-	for _, name := range []string{r.managed, r.prod()} {
-		o, err := r.of("", story.Databases).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if o.GetDeletionTimestamp() == nil || len(story.Policies(o)) > 0 {
-			continue
-		}
-		r.waiting[name] = true
-		r.note("%s waits to be deleted", name)
-		err = r.merge(ctx, story.Hans, story.Databases, name, `{"spec":{"managementPolicies":["*"]}}`)
-		if err == nil || !strings.Contains(err.Error(), "ExternalDeletionNotAllowed") {
-			return fmt.Errorf("resuming the deletion of %s is not refused: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// stored Databases, for messages.
-func (r *run) stored() string {
-	list, err := r.of("", story.Databases).List(r.t.Context(), metav1.ListOptions{})
-	if err != nil {
-		return err.Error()
-	}
-	var out strings.Builder
-	for _, o := range list.Items {
-		fmt.Fprintf(&out, "%s policies %v annotations %v deleted %v owners %v; ", o.GetName(), story.Policies(&o), o.GetAnnotations(), o.GetDeletionTimestamp(),
-			o.GetOwnerReferences())
-	}
-	return out.String()
-}
-
-// restore what editors may set and what stops a provider or Crossplane, as hans: the
-// refusals and conditions name it.
-func (r *run) restore(ctx context.Context) error {
-	const running = `{"metadata":{"annotations":{"crossplane.io/paused":null}}}`
-	// An annotation that is stored declares nothing about another write.
-	const alone, again = `{"metadata":{"ownerReferences":null,"annotations":{"kausality.io/parent":"none"}}}`,
-		`{"metadata":{"annotations":{"kausality.io/parent":null}}}`
-	for t, bodies := range map[target][]string{
-		{story.XDatabases, composite}: {again, alone, running}, {story.Databases, r.prod()}: {again, alone, running}, {story.Databases, r.managed}: {running},
-	} {
-		if r.waiting[t.name] || t.name == composite && r.waiting[r.managed] {
-			continue
-		}
-		for _, body := range bodies {
-			if err := r.merge(ctx, story.Hans, t.resource, t.name, "%s", body); err != nil {
-				return err
-			}
-		}
-	}
-	if err := r.refer(ctx); err != nil {
-		return err
-	}
-	for _, name := range r.alive() {
-		o, err := r.of("", story.Databases).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if o.GetAnnotations()[v1alpha1.AnnotationKeyExternalName] != name {
-			if err := r.merge(ctx, story.Hans, story.Databases, name, `{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AnnotationKeyExternalName, name); err != nil {
-				return err
-			}
-		}
-		author, masked := mask.ParseAuthor(o.GetAnnotations()[v1alpha1.AnnotationKeyManagementPolicies])
-		if !masked || !slices.Equal(author, []string{"*"}) {
-			if err := r.merge(ctx, story.Hans, story.Databases, name, `{"spec":{"managementPolicies":["*"]}}`); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// refer from the composite to its Database, and name that: otherwise Crossplane composes another one, which is held. What it composed
-// just before that from what it had read is written afterwards, so that both may be lost again.
-func (r *run) refer(ctx context.Context) error {
-	if r.waiting[r.managed] {
-		return nil
-	}
-	const named = `{"metadata":{"annotations":{"crossplane.io/composition-resource-name":"database"}}}`
-	if err := r.merge(ctx, story.Hans, story.Databases, r.managed, "%s", named); err != nil {
-		return err
-	}
-	o, err := r.of("", story.XDatabases).Get(ctx, composite, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	if refs, _, _ := unstructured.NestedSlice(o.Object, "spec", "crossplane", "resourceRefs"); len(refs) == 1 && refs[0].(map[string]any)["name"] == r.managed {
-		return nil
-	}
-	const refs = `{"spec":{"crossplane":{"resourceRefs":[{"apiVersion":"cloud.example.org/v1alpha1","kind":"Database","name":%q}]}}}`
-	return r.merge(ctx, story.Hans, story.XDatabases, composite, refs, r.managed)
-}
-
-// leave nothing that the next round has to poll.
-func (r *run) leave(ctx context.Context) error {
-	orphan := `{"metadata":{"annotations":{"kausality.io/deletion":"orphan"}}}`
-	list, err := r.of("", story.Databases).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	for _, o := range list.Items {
-		if err := r.merge(ctx, story.Alice, story.Databases, o.GetName(), "%s", orphan); err != nil {
-			return err
-		}
-	}
-	return r.clients[""].Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Delete(ctx, r.ns, metav1.DeleteOptions{})
 }

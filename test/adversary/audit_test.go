@@ -1,0 +1,243 @@
+package adversary
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"path"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/auditlog"
+)
+
+// written is a version of an object, and who wrote it.
+type written struct {
+	*unstructured.Unstructured
+	version int64
+	// by whom, under which field manager: several where others repeated the write at once.
+	by []writer
+}
+
+type writer struct{ user, manager string }
+
+// stated is a write of a user that changed the desired state of an object: who may be the user of a hop.
+type stated struct {
+	user, kind, name string
+	generation       int64
+}
+
+// auditEvent is what the audit log has about a write.
+type auditEvent struct {
+	RequestURI       string
+	UserAgent        string
+	User             struct{ Username string }
+	ImpersonatedUser *struct{ Username string }
+	ObjectRef        struct{ Resource, Namespace, Name string }
+	ResponseStatus   struct{ Code int }
+	ResponseObject   json.RawMessage
+}
+
+// author of the request.
+func (e auditEvent) author() string {
+	if e.ImpersonatedUser != nil {
+		return e.ImpersonatedUser.Username
+	}
+	return e.User.Username
+}
+
+// audited are the kinds whose writes are read from the audit log.
+var audited = []string{"xdatabases.example.org", "databases.cloud.example.org", "objects.kubernetes.m.crossplane.io", "secrets"}
+
+// A ledger has the versions of the objects of each Namespace, by the audit log of the API server: neither Kausality nor any client can
+// change it.
+type ledger struct {
+	tail *auditlog.Tail
+	// versions by Namespace, and resource and name.
+	versions map[string]map[string][]written
+}
+
+// read what was written since.
+func (l *ledger) read(t *testing.T) {
+	t.Helper()
+	require.NoError(t, l.tail.Read(func(line []byte) error {
+		if !strings.Contains(string(line), `"responseObject":{`) {
+			return nil
+		}
+		var e auditEvent
+		if err := json.Unmarshal(line, &e); err != nil {
+			return err
+		}
+		return l.add(e)
+	}))
+}
+
+func (l *ledger) add(e auditEvent) error {
+	at, err := url.Parse(e.RequestURI)
+	if err != nil {
+		return err
+	}
+	o := &unstructured.Unstructured{}
+	if err := o.UnmarshalJSON(e.ResponseObject); err != nil {
+		return nil //nolint:nilerr // It is a list.
+	}
+	version, err := strconv.ParseInt(o.GetResourceVersion(), 10, 64)
+	if e.ResponseStatus.Code >= 300 || o.GetKind() == "PartialObjectMetadata" || at.Query().Has("dryRun") || o.GetName() == "" || err != nil {
+		return nil //nolint:nilerr // A Status, or a list, has no version.
+	}
+	of := l.versions[e.ObjectRef.Namespace]
+	if of == nil {
+		of = map[string][]written{}
+		l.versions[e.ObjectRef.Namespace] = of
+	}
+	key := e.ObjectRef.Resource + "/" + o.GetName()
+	manager := at.Query().Get("fieldManager")
+	if manager == "" { // the API server's default
+		manager, _, _ = strings.Cut(e.UserAgent, "/")
+	}
+	of[key] = append(of[key], written{o, version, []writer{{e.author(), manager}}})
+	return nil
+}
+
+// objects of a Namespace, their versions in order, each once. A write that changes nothing is answered with the version before: who made
+// that is one whose field manager has another entry in it.
+func (l *ledger) objects(namespace string) map[string][]written {
+	out := map[string][]written{}
+	for key, all := range l.versions[namespace] {
+		sorted := slices.Clone(all)
+		slices.SortStableFunc(sorted, func(a, b written) int { return int(a.version - b.version) })
+		var versions []written
+		for _, v := range sorted {
+			if n := len(versions); n > 0 && versions[n-1].version == v.version {
+				versions[n-1].by = slices.Concat(versions[n-1].by, v.by)
+				continue
+			}
+			versions = append(versions, v)
+		}
+		for i := range versions {
+			var before *unstructured.Unstructured
+			if i > 0 {
+				before = versions[i-1].Unstructured
+			}
+			changed := managersOf(before, versions[i].Unstructured)
+			if made := slices.DeleteFunc(slices.Clone(versions[i].by), func(w writer) bool { return !changed[w.manager] }); len(made) > 0 {
+				versions[i].by = made
+			}
+		}
+		out[key] = versions
+	}
+	return out
+}
+
+// managersOf the entries of managedFields that a version has and the one before has not.
+func managersOf(before, after *unstructured.Unstructured) map[string]bool {
+	had := map[string]bool{}
+	id := func(m metav1.ManagedFieldsEntry) string {
+		fields := ""
+		if m.FieldsV1 != nil {
+			fields = string(m.FieldsV1.Raw)
+		}
+		return fmt.Sprint(m.Manager, m.Operation, m.Subresource, m.Time, fields)
+	}
+	if before != nil {
+		for _, m := range before.GetManagedFields() {
+			had[id(m)] = true
+		}
+	}
+	out := map[string]bool{}
+	for _, m := range after.GetManagedFields() {
+		if !had[id(m)] {
+			out[m.Manager] = true
+		}
+	}
+	return out
+}
+
+// statements of a Namespace: the writes that changed desired state.
+func (l *ledger) statements(namespace string) map[stated]bool {
+	out := map[stated]bool{}
+	for _, versions := range l.objects(namespace) {
+		for i, v := range versions {
+			if i > 0 && !desires(versions[i-1].Unstructured, v.Unstructured) {
+				continue
+			}
+			for _, w := range v.by {
+				out[stated{w.user, v.GetKind(), v.GetName(), v.GetGeneration()}] = true
+			}
+		}
+	}
+	return out
+}
+
+// desires reports whether what is desired differs: by the generation, the data of a kind without one, or the external name.
+func desires(before, after *unstructured.Unstructured) bool {
+	name := func(o *unstructured.Unstructured) string {
+		return o.GetAnnotations()[v1alpha1.AnnotationKeyExternalName]
+	}
+	return before.GetUID() != after.GetUID() || before.GetGeneration() != after.GetGeneration() || name(before) != name(after) ||
+		!reflect.DeepEqual(before.Object["data"], after.Object["data"])
+}
+
+// judgeSecrets: a Secret that is composed, or the external resource of an Object, has the password that it had when the composite
+// settled, and a size that a user requested since.
+func (r *run) judgeSecrets() {
+	r.t.Helper()
+	objects := the.ledger.objects(r.ns)
+	for _, name := range []string{"secrets/settings", "secrets/login"} {
+		versions := objects[name]
+		if len(versions) == 0 {
+			r.fail("the audit log has no %s, but %v", name, slices.Sorted(maps.Keys(objects)))
+			continue
+		}
+		before := versions[0]
+		for _, v := range versions[1:] {
+			r.judgeSecret(name, before, v)
+			r.judgeSecrecy(v.Unstructured)
+			before = v
+		}
+		_, err := r.of("", secrets).Get(r.t.Context(), path.Base(name), metav1.GetOptions{})
+		if name == "secrets/settings" && err != nil && !r.approvedXR {
+			r.fail("%s, the external resource of an Object: %v", name, err)
+		}
+	}
+}
+
+func (r *run) judgeSecret(name string, before, after written) {
+	r.t.Helper()
+	was, _ := before.Object["data"].(map[string]any)
+	is, _ := after.Object["data"].(map[string]any)
+	what := fmt.Sprintf("%s, version %d, by %v", name, after.version, after.by)
+	if maps.EqualFunc(was, is, func(a, b any) bool { return a == b }) {
+		return // metadata
+	}
+	if before.GetUID() != after.GetUID() { // it was deleted, and its creation has what is composed by now
+		if !r.loud && !r.recovering && !slices.ContainsFunc(after.by, func(w writer) bool { return slices.Contains(r.editors(), w.user) }) {
+			r.fail("%s: no user requested that it is created again", what)
+		}
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(is)) {
+		if was[key] == is[key] {
+			continue
+		}
+		if key != "size" {
+			r.fail("%s: no user requested another %s", what, key)
+			continue
+		}
+		if size := decodedSize(is[key]); r.userOf(size) == "" || !r.mayArrive(size) {
+			r.fail("%s: no user requested size %d since", what, size)
+		}
+	}
+	if len(is) < len(was) {
+		r.fail("%s: it has %d keys of %d", what, len(is), len(was))
+	}
+}
