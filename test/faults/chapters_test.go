@@ -90,7 +90,12 @@ var plays = map[string]play{
 		during: func(ctx context.Context, r *run) error {
 			return r.insist(ctx, "the Composition is changed", func(ctx context.Context) error { return r.compose(ctx, gold) })
 		},
-		after: quiet,
+		after: func(ctx context.Context, r *run) error {
+			if err := quiet(ctx, r); err != nil || !r.enforces() {
+				return err
+			}
+			return r.insist(ctx, "the new revision is held", r.holds) // so that no later intent brings it
+		},
 		still: true,
 	},
 	frozen: {
@@ -143,6 +148,15 @@ func quiet(ctx context.Context, r *run) error {
 	return err
 }
 
+// holds: the composition function holds a change of the database.
+func (r *run) holds(ctx context.Context) error {
+	o, err := r.database(ctx)
+	if err == nil && o.GetAnnotations()[v1alpha1.AnnotationKeyHeld] == "" {
+		err = fmt.Errorf("nothing is held: %v", o.GetAnnotations())
+	}
+	return err
+}
+
 // tamper with the database in the cloud.
 func (r *run) tamper(ctx context.Context) error {
 	return r.insist(ctx, "the database is changed in the cloud", func(ctx context.Context) error {
@@ -154,7 +168,7 @@ func (r *run) tamper(ctx context.Context) error {
 	})
 }
 
-var command = regexp.MustCompile(`kubectl annotate (?:-n \S+ )?(\S+) (\S+) (kausality\.io/[^=\s]+)=(\S+)`)
+var command = regexp.MustCompile(`kubectl annotate (?:-n \S+ )?(\S+) (\S+) (kausality\.io/[^=\s]+)='?([^'\n;]*[^'\s;])`)
 
 // suggested annotation that approves the way back.
 func (r *run) suggested(ctx context.Context) ([]string, error) {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,6 +64,11 @@ type environment struct {
 	// probes of our processes, by component.
 	probes map[string]string
 
+	// address of the webhook.
+	address string
+	// unconverted: a Database could not be converted.
+	unconverted atomic.Bool
+
 	mu sync.Mutex
 	// down are the components that the kubelet leaves down.
 	down map[string]bool
@@ -70,7 +76,7 @@ type environment struct {
 
 var the *environment
 
-var campaign = flag.Bool("faults.all", false, "run the whole campaign")
+var all = flag.Bool("faults.all", false, "run the whole campaign")
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -81,7 +87,7 @@ func boot(ctx context.Context) (stop func(), err error) {
 	the = &environment{lines: map[string]*line{}, users: map[string]dynamic.Interface{}, probes: map[string]string{}, down: map[string]bool{}}
 	o := story.Options{Dir: os.Getenv("KAUSALITY_FAULTS_DIR"), Out: os.Stderr, Function: true, WithoutObjects: true,
 		Kausality: os.Getenv("KAUSALITY_BINARY")}
-	if *campaign {
+	if *all {
 		if o.Kausality, err = the.wrongClocks(ctx); err != nil {
 			return nil, err
 		}
@@ -141,15 +147,14 @@ func (e *environment) install(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	address, err := freeAddress()
-	if err != nil {
+	if e.address, err = freeAddress(); err != nil {
 		return err
 	}
-	if err := e.chart(ctx, address); err != nil {
+	if err := e.chart(ctx, e.address); err != nil {
 		return err
 	}
 	for _, c := range []string{controller, webhook, gate} {
-		if err := e.start(ctx, c, address); err != nil {
+		if err := e.start(ctx, c, e.address); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 )
 
@@ -49,19 +51,29 @@ var lasts = map[string]time.Duration{
 	expired: 15 * time.Second,
 }
 
-// begin a fault. The function that is returned ends it, without any repair of what it did.
-func (e *environment) begin(ctx context.Context, in injection) (end func(context.Context) error, err error) {
+// effect of a fault that was begun.
+type effect struct {
+	// happened is an error where the fault had none, before it ends.
+	happened func(context.Context) error
+	// end it, without any repair of what it did.
+	end func(context.Context) error
+}
+
+func nothing(context.Context) error { return nil }
+
+// begin a fault.
+func (e *environment) begin(ctx context.Context, in injection) (effect, error) {
 	p := e.Process(processes[in.component])
 	switch in.fault {
 	case killed:
 		e.keep(in.component, true)
 		p.Kill()
-		return func(context.Context) error { e.keep(in.component, false); return nil }, nil
+		return effect{func(context.Context) error { return ended(p) }, func(context.Context) error { e.keep(in.component, false); return nil }}, nil
 	case stopped:
 		p.Signal(syscall.SIGSTOP)
-		return func(context.Context) error { p.Signal(syscall.SIGCONT); return nil }, nil
+		return effect{func(context.Context) error { return isStopped(p.Pid()) }, func(context.Context) error { p.Signal(syscall.SIGCONT); return nil }}, nil
 	case full:
-		return e.fill(p.Pid())
+		return e.fill(in.component, p)
 	case behind, ahead:
 		return e.skew(in)
 	case compacted:
@@ -90,39 +102,57 @@ func (e *environment) concerned(component string) []*line {
 	return out
 }
 
-func (e *environment) sever(in injection) func(context.Context) error {
+func (e *environment) sever(in injection) effect {
 	for _, l := range e.concerned(in.component) {
 		l.begin(in.fault)
 	}
-	return func(context.Context) error {
+	happened := func(context.Context) error {
+		for _, l := range e.concerned(in.component) {
+			if l.affected.Load() > 0 {
+				return nil
+			}
+		}
+		return errors.New("it concerned no request")
+	}
+	return effect{happened, func(context.Context) error {
 		for _, l := range e.concerned(in.component) {
 			l.finish()
 		}
 		return nil
-	}
+	}}
 }
 
 // fill the disk of a process: it cannot write to any file. A process that ends of it is
 // started again, with a disk that has space.
-func (e *environment) fill(pid int) (func(context.Context) error, error) {
-	var was unix.Rlimit
+func (e *environment) fill(component string, p *controlplane.Process) (effect, error) {
+	var was, is unix.Rlimit
+	pid := p.Pid()
 	if err := unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 0, Max: unix.RLIM_INFINITY}, &was); err != nil {
-		return nil, fmt.Errorf("cannot limit the files of process %d: %w", pid, err)
+		return effect{}, fmt.Errorf("cannot limit the files of process %d: %w", pid, err)
 	}
-	return func(context.Context) error {
+	happened := e.restarted(map[string]int{component: pid})
+	if component != etcd { // which ends; others write no files that they need
+		happened = func(context.Context) error {
+			if err := unix.Prlimit(pid, unix.RLIMIT_FSIZE, nil, &is); err != nil || is.Cur == 0 {
+				return err
+			}
+			return fmt.Errorf("process %d may write files of %d bytes", pid, is.Cur)
+		}
+	}
+	return effect{happened, func(context.Context) error {
 		err := unix.Prlimit(pid, unix.RLIMIT_FSIZE, &was, nil)
 		if errors.Is(err, unix.ESRCH) { // it ended
 			err = nil
 		}
 		return err
-	}, nil
+	}}, nil
 }
 
 // skew the clocks: a component's own, or all of Kausality's where the API server's is wrong,
 // which is the same to them. A clock is wrong from the start of a process.
-func (e *environment) skew(in injection) (func(context.Context) error, error) {
+func (e *environment) skew(in injection) (effect, error) {
 	if e.skews == "" {
-		return nil, errors.New("this binary has no clock that can be wrong: run it with -faults.all")
+		return effect{}, errors.New("this binary has no clock that can be wrong: run it with -faults.all")
 	}
 	concerned, by := []string{in.component}, "2m"
 	if in.component == apiserver {
@@ -130,6 +160,10 @@ func (e *environment) skew(in injection) (func(context.Context) error, error) {
 	}
 	if (in.fault == behind) != (in.component == apiserver) {
 		by = "-2m"
+	}
+	was := map[string]int{}
+	for _, c := range concerned {
+		was[c] = e.Process(processes[c]).Pid()
 	}
 	set := func(by string) error {
 		var errs []error
@@ -139,50 +173,50 @@ func (e *environment) skew(in injection) (func(context.Context) error, error) {
 		}
 		return errors.Join(errs...) // the kubelet starts them
 	}
-	return func(context.Context) error { return set("0s") }, set(by)
+	return effect{e.restarted(was), func(context.Context) error { return set("0s") }}, set(by)
 }
 
 // compact etcd: watches from before it are answered with 410. An API server that is to
 // have nothing older in memory is started again.
-func (e *environment) compact(ctx context.Context, in injection) (func(context.Context) error, error) {
+func (e *environment) compact(ctx context.Context, in injection) (effect, error) {
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{e.EtcdURL()}, DialTimeout: 10 * time.Second, Logger: zap.NewNop()})
 	if err != nil {
-		return nil, err
+		return effect{}, err
 	}
 	defer c.Close() //nolint:errcheck // Nothing is left to lose.
 	now, err := c.Get(ctx, "/registry/health")
 	if err != nil {
-		return nil, err
+		return effect{}, err
 	}
 	if _, err := c.Compact(ctx, now.Header.Revision); err != nil {
-		return nil, err
+		return effect{}, err
 	}
 	if _, ok := e.lines[in.component]; ok || in.component == apiserver {
-		end := e.sever(in)
-		return end, nil
+		return e.sever(in), nil
 	}
+	was := map[string]int{apiserver: e.Process(parts.KubeAPIServer).Pid()}
 	e.Process(parts.KubeAPIServer).Kill()
-	return func(context.Context) error { return nil }, nil
+	return effect{e.restarted(was), nothing}, nil
 }
 
 // unconvert: Databases are stored in a version that only a conversion webhook can read,
 // which does not answer.
-func (e *environment) unconvert(ctx context.Context) (func(context.Context) error, error) {
+func (e *environment) unconvert(ctx context.Context) (effect, error) {
 	const name = "databases.cloud.example.org"
 	o, err := e.admin.Resource(definitions).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, err
+		return effect{}, err
 	}
 	versions := o.Object["spec"].(map[string]any)["versions"].([]any)
 	next := map[string]any{}
 	raw, _ := json.Marshal(versions[0]) //nolint:errchkjson // It was JSON.
 	if err := json.Unmarshal(raw, &next); err != nil {
-		return nil, err
+		return effect{}, err
 	}
 	next["name"], next["storage"] = "v1alpha2", true
 	old := map[string]any{}
 	if err := json.Unmarshal(raw, &old); err != nil {
-		return nil, err
+		return effect{}, err
 	}
 	old["storage"] = false
 	broken := map[string]any{"strategy": "Webhook", "webhook": map[string]any{"conversionReviewVersions": []any{"v1"},
@@ -195,10 +229,20 @@ func (e *environment) unconvert(ctx context.Context) (func(context.Context) erro
 		_, err = e.admin.Resource(definitions).Patch(ctx, name, types.MergePatchType, raw, metav1.PatchOptions{})
 		return err
 	}
-	return func(ctx context.Context) error { // its webhook works again: both versions are the same
+	happened := func(context.Context) error {
+		if e.unconverted.Load() {
+			return nil
+		}
+		return errors.New("no write of a Database failed by its conversion")
+	}
+	e.unconverted.Store(false)
+	watched, stop := context.WithCancel(context.WithoutCancel(ctx))
+	go e.tryToConvert(watched)
+	return effect{happened, func(ctx context.Context) error { // its webhook works again: both versions are the same
+		stop()
 		return set(ctx, map[string]any{"versions": []any{versions[0], withStorage(next, false)},
 			"conversion": map[string]any{"strategy": "None", "webhook": nil}})
-	}, set(ctx, map[string]any{"versions": []any{old, next}, "conversion": broken})
+	}}, set(ctx, map[string]any{"versions": []any{old, next}, "conversion": broken})
 }
 
 func withStorage(version map[string]any, storage bool) map[string]any {
@@ -209,45 +253,57 @@ func withStorage(version map[string]any, storage bool) map[string]any {
 // expire the certificate of a component: the webhook's and the policy controller's in their
 // Secrets, which the policy controller renews, and the function's file, which Crossplane's
 // package manager does.
-func (e *environment) expire(ctx context.Context, component string) (func(context.Context) error, error) {
+func (e *environment) expire(ctx context.Context, component string) (effect, error) {
 	if component == function {
 		return e.expireFile(filepath.Join(e.Dir(), "function-certs"))
 	}
 	cert, key, err := outdated()
 	if err != nil {
-		return nil, err
+		return effect{}, err
 	}
 	name, data := "kausality-webhook-tls", map[string]any{"tls.crt": cert, "tls.key": key}
 	if component == controller {
-		name, data = "kausality-webhook-authority", map[string]any{"authorities.pem": append(cert, key...)}
+		name, data = "kausality-webhook-authority", map[string]any{"authorities.pem": slices.Concat(cert, key)}
 	}
 	raw, err := json.Marshal(map[string]any{"data": data})
 	if err != nil {
-		return nil, err
+		return effect{}, err
 	}
-	_, err = e.admin.Resource(secrets).Namespace(home).Patch(ctx, name, types.MergePatchType, raw, metav1.PatchOptions{})
-	e.Process(processes[component]).Kill() // so that it begins with what is stored
-	return func(context.Context) error { return nil }, err
+	if _, err := e.admin.Resource(secrets).Namespace(home).Patch(ctx, name, types.MergePatchType, raw, metav1.PatchOptions{}); err != nil {
+		return effect{}, err
+	}
+	p := e.Process(processes[component])
+	if component == webhook {
+		seen := e.watchCertificate(ctx, e.address)
+		p.Kill() // so that it begins with what is stored
+		return effect{seen, nothing}, nil
+	}
+	restarted := e.restarted(map[string]int{component: p.Pid()})
+	p.Kill()
+	return effect{func(ctx context.Context) error {
+		return errors.Join(restarted(ctx), e.renewed(ctx, name, slices.Concat(cert, key)))
+	}, nothing}, nil
 }
 
-func (e *environment) expireFile(dir string) (func(context.Context) error, error) {
+func (e *environment) expireFile(dir string) (effect, error) {
 	cert, key, err := outdated()
 	if err != nil {
-		return nil, err
+		return effect{}, err
 	}
 	for name, data := range map[string][]byte{"tls.crt": cert, "tls.key": key} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			return nil, err
+			return effect{}, err
 		}
 	}
+	was := map[string]int{function: e.Process(processes[function]).Pid()}
 	e.Process(processes[function]).Kill()
-	return func(context.Context) error {
+	return effect{e.restarted(was), func(context.Context) error {
 		if err := e.CA().ServingCert(dir); err != nil {
 			return err
 		}
 		e.Process(processes[function]).Kill()
 		return nil
-	}, nil
+	}}, nil
 }
 
 // outdated certificate, and its key, in PEM.

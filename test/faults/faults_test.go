@@ -2,21 +2,26 @@ package faults
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kausality-io/function-kausality/hack/campaign"
+	"github.com/kausality-io/function-kausality/test/controlplane"
 )
 
 var (
 	only    = flag.String("faults.only", "", "play the injections of which COMPONENT/FAULT begins with this alone; several with commas")
 	verbose = flag.Bool("faults.verbose", false, "print at once what is done")
-	results = flag.String("faults.results", "", "append a line for each run to this file, and leave out what it has passed")
+	results = campaign.Register()
 )
 
 // sample of the campaign for make test.
@@ -34,7 +39,7 @@ const short = 5 * time.Second
 
 // TestFaults plays six runs at a time that are always the same.
 func TestFaults(t *testing.T) {
-	if *campaign {
+	if *all {
 		t.Skip("TestCampaign plays all")
 	}
 	var runs []*run
@@ -46,18 +51,17 @@ func TestFaults(t *testing.T) {
 
 // TestCampaign plays all rows, those of each injection at once.
 func TestCampaign(t *testing.T) {
-	if !*campaign {
+	if !*all {
 		t.Skip("only with -faults.all")
 	}
-	passed, err := os.ReadFile(*results)
-	if err != nil && !errors.Is(err, os.ErrNotExist) && *results != "" {
-		t.Fatal(err)
-	}
+	record, err := results.Open(slices.Concat(campaign.Product, campaign.Installed, []string{"test/faults"})...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, record.Close()) })
 	n := 0
 	for _, in := range injections(rows()) {
 		var due []row
 		for _, r := range rows() {
-			if r.injection() == in && selected(r) && !strings.Contains(string(passed), "pass\t"+strings.ReplaceAll(r.String(), "/", "\t")+"\n") {
+			if r.injection() == in && selected(r) && !record.Passed(r.String()) {
 				due = append(due, r)
 			}
 		}
@@ -65,13 +69,16 @@ func TestCampaign(t *testing.T) {
 			continue
 		}
 		t.Run(in.component+"/"+in.fault, func(t *testing.T) {
+			began := time.Now()
 			var runs []*run
 			for _, r := range due {
 				n++
 				runs = append(runs, newRun(t, fmt.Sprintf("run-%d-%d", os.Getpid(), n), r))
 			}
-			defer record(t, runs)
 			wave(t, runs, func(in injection) time.Duration { return lasts[in.fault] })
+			for _, r := range runs {
+				require.NoError(t, record.Add(campaign.Result{Item: r.row.String(), Passed: !r.failed, Took: time.Since(began), Figures: figures()}))
+			}
 		})
 	}
 }
@@ -80,26 +87,15 @@ func selected(r row) bool {
 	return *only == "" || slices.ContainsFunc(strings.Split(*only, ","), func(p string) bool { return strings.HasPrefix(r.String(), p) })
 }
 
-// record the results, a line for each run.
-func record(t *testing.T, runs []*run) {
-	if *results == "" {
-		return
-	}
-	f, err := os.OpenFile(*results, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	for _, r := range runs {
-		result := "pass"
-		if r.failed {
-			result = "FAIL"
+// figures of our processes: the most memory that those which run now have used.
+func figures() map[string]string {
+	out := map[string]string{}
+	for _, c := range ours {
+		if kib, err := the.Process(processes[c]).Memory(controlplane.Peak); err == nil { // it may be about to start
+			out[c+" MiB"] = strconv.Itoa(kib >> 10)
 		}
-		_, err = fmt.Fprintf(f, "%s\t%s\n", result, strings.ReplaceAll(r.row.String(), "/", "\t"))
 	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Error(err)
-	}
+	return out
 }
 
 func newRun(t *testing.T, ns string, r row) *run {
@@ -122,7 +118,7 @@ func wave(t *testing.T, runs []*run, lasts func(injection) time.Duration) {
 	}
 	var wg sync.WaitGroup
 	for _, in := range ins {
-		end, err := the.begin(t.Context(), in)
+		effect, err := the.begin(t.Context(), in)
 		if err != nil {
 			t.Fatalf("%s/%s: %v", in.component, in.fault, err)
 		}
@@ -135,8 +131,17 @@ func wave(t *testing.T, runs []*run, lasts func(injection) time.Duration) {
 			}
 			ending, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 			defer cancel()
-			if err := persist(ending, end); err != nil {
-				t.Errorf("cannot end %s/%s: %v", in.component, in.fault, err)
+			if err := effect.happened(ending); err != nil { // what was played then is no run of it
+				for _, r := range runs {
+					if r.injection() == in {
+						r.fail("the fault did not happen: %v", err)
+					}
+				}
+			}
+			if err := persist(ending, effect.end); err != nil {
+				for _, r := range runs { // any of them may suffer from it
+					r.fail("cannot end %s/%s: %v", in.component, in.fault, err)
+				}
 			}
 		})
 	}

@@ -34,6 +34,8 @@ type line struct {
 	end    context.CancelFunc
 
 	requests atomic.Int64
+	// affected requests, by the fault that was begun last.
+	affected atomic.Int64
 }
 
 func newLine(to, certs string, ca []byte) (*line, error) {
@@ -86,6 +88,7 @@ func (l *line) begin(fault string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fault, l.ended = fault, make(chan struct{})
+	l.affected.Store(0)
 	if fault == cut || fault == compacted {
 		l.end()
 		l.broken, l.end = context.WithCancel(context.Background())
@@ -107,12 +110,14 @@ func (l *line) serve(proxy http.Handler, w http.ResponseWriter, r *http.Request)
 	n := l.requests.Add(1)
 	switch {
 	case fault == cut: // packets are lost: no answer arrives
+		l.affected.Add(1)
 		select {
 		case <-ended:
 		case <-r.Context().Done():
 		}
 		panic(http.ErrAbortHandler)
 	case fault == throttled && n%2 == 0:
+		l.affected.Add(1)
 		w.Header().Set("Retry-After", "1")
 		answer(w, http.StatusTooManyRequests, "TooManyRequests")
 		return
@@ -121,6 +126,7 @@ func (l *line) serve(proxy http.Handler, w http.ResponseWriter, r *http.Request)
 		<-slow.Done()
 		cancel()
 	case fault == compacted && watches(r) && r.URL.Query().Get("resourceVersion") != "":
+		l.affected.Add(1)
 		answer(w, http.StatusGone, "Expired")
 		return
 	}
@@ -148,6 +154,7 @@ type muted struct {
 func (m *muted) Read(p []byte) (int, error) {
 	n, err := m.ReadCloser.Read(p)
 	if fault, ended, _ := m.line.state(); fault == silent {
+		m.line.affected.Add(1)
 		select {
 		case <-ended:
 		case <-m.ctx.Done():

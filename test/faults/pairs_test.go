@@ -68,8 +68,8 @@ func (r row) pairs() []pair {
 	return out
 }
 
-// all rows that make sense, in an order that is always the same and mixes the values.
-func all() []row {
+// combinations: all rows that make sense, in an order that is always the same and mixes the values.
+func combinations() []row {
 	var out []row
 	for _, c := range components {
 		for _, f := range possible[c] {
@@ -94,7 +94,7 @@ func all() []row {
 // rows that have all pairs of values which any row that makes sense has. Each next row is
 // the first of those with the most pairs that are missing.
 var rows = sync.OnceValue(func() []row {
-	candidates, missing := all(), map[pair]bool{}
+	candidates, missing := combinations(), map[pair]bool{}
 	for _, r := range candidates {
 		for _, p := range r.pairs() {
 			missing[p] = true
@@ -147,7 +147,7 @@ func TestAllPairs(t *testing.T) {
 			have[p] = true
 		}
 	}
-	for _, r := range all() {
+	for _, r := range combinations() {
 		for _, p := range r.pairs() {
 			if !have[p] {
 				t.Fatalf("no row has %v", p)
@@ -157,5 +157,5 @@ func TestAllPairs(t *testing.T) {
 	if n := len(rows()); n > 200 {
 		t.Errorf("%d runs, at most 200 are allowed", n)
 	}
-	t.Logf("%d runs of %d combinations, with %d injections", len(rows()), len(all()), len(injections(rows())))
+	t.Logf("%d runs of %d combinations, with %d injections", len(rows()), len(combinations()), len(injections(rows())))
 }

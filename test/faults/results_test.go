@@ -2,6 +2,7 @@ package faults
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kausality-io/function-kausality/hack/campaign"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 )
 
@@ -19,35 +21,35 @@ var update = flag.Bool("update", false, "write the table of docs/reliability.md"
 
 const begins, ends = "<!-- generated: results -->\n", "<!-- end -->"
 
-// TestResults: the table of docs/reliability.md is that of results.tsv, which the campaign
-// wrote (_output/faults.tsv).
+// TestResults: the table of docs/reliability.md is that of the results in test/campaigns.
 func TestResults(t *testing.T) {
-	raw, err := os.ReadFile("results.tsv")
-	require.NoError(t, err)
 	root, err := parts.Root()
 	require.NoError(t, err)
+	played, err := campaign.Read(filepath.Join(root, "test", "campaigns", "faults.tsv"))
+	if !errors.Is(err, os.ErrNotExist) { // none was played yet
+		require.NoError(t, err)
+	}
 	page := filepath.Join(root, "docs", "reliability.md")
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
 	head, rest, found := bytes.Cut(text, []byte(begins))
 	_, tail, closed := bytes.Cut(rest, []byte(ends))
 	require.True(t, found && closed, "%s has no markers", page)
-	want := string(head) + begins + table(t, string(raw)) + ends + string(tail)
+	want := string(head) + begins + table(t, campaign.Last(played)) + ends + string(tail)
 	if *update {
 		require.NoError(t, os.WriteFile(page, []byte(want), 0o600))
 	} else if want != string(text) {
-		t.Errorf("%s is not what results.tsv has; run go test ./faults -run TestResults -args -update", page)
+		t.Errorf("%s is not what test/campaigns/faults.tsv has; run go test ./faults -run TestResults -args -update", page)
 	}
 }
 
 // table of the results: for each component and fault how many of its runs have passed, by the
 // last result of each.
-func table(t *testing.T, results string) string {
+func table(t *testing.T, played []campaign.Result) string {
 	t.Helper()
-	last := map[string]string{}
-	for line := range strings.Lines(results) {
-		result, r, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		last[strings.ReplaceAll(r, "\t", "/")] = result
+	last := map[string]bool{}
+	for _, r := range played {
+		last[r.Item] = r.Passed
 	}
 	var out strings.Builder
 	out.WriteString("| |")
@@ -55,7 +57,7 @@ func table(t *testing.T, results string) string {
 		fmt.Fprintf(&out, " %s |", f)
 	}
 	out.WriteString("\n|---|" + strings.Repeat("---|", len(faults)) + "\n")
-	passed, played, planned := 0, 0, 0
+	passed, tried, planned := 0, 0, 0
 	for _, c := range components {
 		fmt.Fprintf(&out, "| %s |", c)
 		for _, f := range faults {
@@ -66,9 +68,9 @@ func table(t *testing.T, results string) string {
 				}
 				runs++
 				if _, ok := last[r.String()]; ok {
-					played++
+					tried++
 				}
-				if last[r.String()] == "pass" {
+				if last[r.String()] {
 					pass++
 				}
 			}
@@ -82,5 +84,5 @@ func table(t *testing.T, results string) string {
 		}
 		out.WriteString("\n")
 	}
-	return out.String() + fmt.Sprintf("\n%d runs are planned, %d were played, %d of these passed.\n", planned, played, passed)
+	return out.String() + fmt.Sprintf("\n%d runs are planned, %d were played, %d of these passed.\n", planned, tried, passed)
 }

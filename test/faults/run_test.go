@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/cloudstate"
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/e2e/story"
 	"github.com/kausality-io/function-kausality/test/provider/cloud"
@@ -34,9 +34,9 @@ type run struct {
 	t  *testing.T
 	ns string
 	row
-	// from is where the cloud's log was when the fault began, until where it was when what
+	// begun is where the cloud's log was at first, from where it was when the fault began, until where it was when what
 	// must not be done by then was judged.
-	from, until int64
+	begun, from, until int64
 
 	mu     sync.Mutex
 	failed bool
@@ -121,40 +121,30 @@ metadata: {name: %[1]s, labels: {outage: %[2]s}, annotations: {kausality.io/mode
 ---
 `
 
-const composition = `
-apiVersion: apiextensions.crossplane.io/v1
-kind: Composition
-metadata: {name: %[1]s}
-spec:
-  compositeTypeRef: {apiVersion: example.org/v1alpha1, kind: XDatabase}
-  mode: Pipeline
-  pipeline:
-  - step: compose
-    functionRef: {name: function-patch-and-transform}
-    input:
-      apiVersion: pt.fn.crossplane.io/v1beta1
-      kind: Resources
-      resources:
+const composed = `
       - name: database
-        base:
-          apiVersion: cloud.example.org/v1alpha1
-          kind: Database
-          spec: {forProvider: {size: 0, tags: {tier: %[2]s}}}
+        base: {apiVersion: cloud.example.org/v1alpha1, kind: Database, spec: {forProvider: {size: 0, tags: {tier: %s}}}}
         patches:
-        - {type: FromCompositeFieldPath, fromFieldPath: spec.size, toFieldPath: spec.forProvider.size}
+        - {type: FromCompositeFieldPath, fromFieldPath: spec.size, toFieldPath: spec.forProvider.size}`
+
+const step = `
   - step: kausality
     functionRef: {name: function-kausality}
-    input: {apiVersion: kausality.fn.crossplane.io/v1alpha1, kind: Input, mode: %[3]s, settleGrace: 1s}
-`
+    input: {apiVersion: kausality.fn.crossplane.io/v1alpha1, kind: Input, mode: %s, settleGrace: 1s}`
 
 const bronze, gold = "bronze", "gold"
 
 func (r *run) compose(ctx context.Context, tier string) error {
-	return the.Apply(ctx, fmt.Appendf(nil, composition, r.ns, tier, r.row[ofMode]))
+	databases := story.Definition{Group: story.XDatabases.Group, Version: story.XDatabases.Version, Kind: "XDatabase"}
+	return the.Apply(ctx, databases.Composition(r.ns, fmt.Sprintf(composed, tier), fmt.Sprintf(step, r.row[ofMode])))
 }
 
 // prepare what there is before the chapter.
 func (r *run) prepare(ctx context.Context) error {
+	var err error
+	if r.begun, err = the.Cloud.LastSeq(ctx); err != nil {
+		return err
+	}
 	if err := the.Apply(ctx, fmt.Appendf(nil, objects, r.ns, r.row[ofFailure], r.row[ofMode])); err != nil {
 		return err
 	}
@@ -176,7 +166,6 @@ func (r *run) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	var err error
 	r.from, err = the.Cloud.LastSeq(ctx)
 	return err
 }
@@ -240,8 +229,7 @@ func (r *run) accepted(got *unstructured.Unstructured, err error) error {
 }
 
 // arrives in the cloud: a size that hans requested. What the webhook did not observe is not
-// known to be requested (KR-01-10): where it enforces, it may be held, with a reason, until hans
-// requests something again.
+// known to be requested (KR-01-10): where it enforces, it may be reported as a difference that waits for an approval.
 func (r *run) arrives(size int64) func(context.Context) error {
 	reaches := r.reaches(size)
 	return func(ctx context.Context) error {
@@ -249,14 +237,15 @@ func (r *run) arrives(size int64) func(context.Context) error {
 		if err == nil || !r.unobserved || !r.enforces() || r.row[ofFailure] != "Ignore" {
 			return err
 		}
-		xr, missing := r.of("", story.XDatabases).Get(ctx, r.ns, metav1.GetOptions{})
+		list, missing := r.of("", story.Drifts).List(ctx, metav1.ListOptions{})
 		if missing != nil {
 			return missing
 		}
-		conditions, _, _ := unstructured.NestedSlice(xr.Object, "status", "conditions")
-		for _, c := range conditions {
-			if c, ok := c.(map[string]any); ok && c["type"] == "Kausality" && c["status"] == "False" {
-				r.note("held: %v: %.300v", c["reason"], c["message"])
+		for _, o := range list.Items {
+			phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
+			suggestion, _, _ := unstructured.NestedString(o.Object, "spec", "suggestedApproval")
+			if phase == "Detected" && suggestion != "" {
+				r.note("reported: %.300v", o.Object["spec"])
 				return nil
 			}
 		}
@@ -358,43 +347,60 @@ func (r *run) observed(ctx context.Context) error {
 	})
 }
 
-// writes of the provider to what is the run's.
-func (r *run) writes(ctx context.Context, since int64) ([]cloud.Entry, error) {
-	log, err := the.Cloud.Writes(ctx, since)
-	return slices.DeleteFunc(log, func(e cloud.Entry) bool { return !strings.HasPrefix(path.Base(e.Path), r.ns+"-") }), err
-}
-
-// judge the external writes.
+// judge each field of the external writes, until the end: also hans's next change carries nothing that was held before it.
 func (r *run) judge(ctx context.Context) {
 	r.t.Helper()
-	log, err := r.writes(ctx, r.from)
+	log, err := the.Cloud.Log(ctx, r.begun)
 	if err != nil {
 		r.fail("cannot read the log of the cloud: %v", err)
 		return
 	}
-	p := plays[r.row[ofChapter]]
-	// Once the chapter is over, hans's next change carries what is composed by then.
+	all := map[string]*cloudstate.Database{}
 	for _, e := range log {
-		what := fmt.Sprintf("%s %s %s at %s", e.Method, path.Base(e.Path), e.Body, e.Time.Format("15:04:05.000"))
-		r.note("the cloud got %s", what)
-		if e.Method == http.MethodDelete {
-			if !p.deletes && (r.enforces() || r.row[ofChapter] != deleted) {
-				r.fail("%s: no user requested a deletion that is allowed", what)
-			}
+		name := cloudstate.NameOf(e)
+		if !strings.HasPrefix(name, r.ns+"-") {
 			continue
 		}
-		var body cloud.DatabaseFields
-		if err := json.Unmarshal(e.Body, &body); err != nil {
-			r.fail("%s: %v", what, err)
-			continue
+		if all[name] == nil {
+			all[name] = &cloudstate.Database{}
 		}
-		switch {
-		case p.still && r.enforces() && e.Seq <= r.until:
-			r.fail("%s: nothing may be written in this chapter", what)
-		case !slices.Contains(r.sizes, body.Size):
+		if e.Seq > r.from && e.IsWrite() {
+			r.judgeWrite(name, all[name], e)
+		}
+		if err := all[name].Take(e); err != nil {
+			r.fail("%s %s %s: %v", e.Method, name, e.Body, err)
+		}
+	}
+}
+
+func (r *run) judgeWrite(name string, before *cloudstate.Database, e cloud.Entry) {
+	r.t.Helper()
+	p, what := plays[r.row[ofChapter]], fmt.Sprintf("%s %s %s at %s", e.Method, name, e.Body, e.Time.Format("15:04:05.000"))
+	r.note("the cloud got %s", what)
+	if e.Method == http.MethodDelete {
+		if !p.deletes && (r.enforces() || r.row[ofChapter] != deleted) {
+			r.fail("%s: no user requested a deletion that is allowed", what)
+		}
+		return
+	}
+	if p.still && r.enforces() && e.Seq <= r.until {
+		r.fail("%s: nothing may be written in this chapter", what)
+	}
+	body, values := cloudstate.Fields{}, cloud.DatabaseFields{}
+	if err := errors.Join(json.Unmarshal(e.Body, &body), json.Unmarshal(e.Body, &values)); err != nil {
+		r.fail("%s: %v", what, err)
+		return
+	}
+	for _, field := range before.Changed(body) {
+		switch tier := values.Tags["tier"]; {
+		case field == "size" && slices.Contains(r.sizes, values.Size):
+		case field == "size":
 			r.fail("%s: no user requested that size, but %v", what, r.sizes)
-		case r.enforces() && body.Tags["tier"] != bronze && (r.until == 0 || e.Seq <= r.until):
-			r.fail("%s: no user requested that tier", what)
+		case field == "engine" && !before.Exists && values.Engine == cloud.DefaultEngine: // it is created as the XR requests it
+		case field == "tags" && len(values.Tags) == 1 && !before.Exists && tier == bronze: // likewise
+		case field == "tags" && len(values.Tags) == 1 && !r.enforces() && r.row[ofChapter] == upgraded && tier == gold:
+		default:
+			r.fail("%s: no user requested another %s than %s", what, field, before.Fields[field])
 		}
 	}
 }
