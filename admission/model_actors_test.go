@@ -122,6 +122,7 @@ func (m *model) settle() {
 	}
 	m.settleOne("xr", "a", "b")
 	m.settleOne("claim", "xr")
+	m.count()
 	m.resolve()
 }
 
@@ -181,14 +182,22 @@ func (m *model) spend(o *unstructured.Unstructured, c v1alpha1.Claim, next v1alp
 		value := approval.ParseClaims(a[v1alpha1.AnnotationKeyClaims]).Set(c.ID, next, m.now).String()
 		edits = map[string]*string{v1alpha1.AnnotationKeyClaims: &value}
 	}
-	for k, v := range edits {
-		if v == nil {
-			delete(a, k)
-		} else {
-			a[k] = *v
+	edited(edits)(o)
+}
+
+// edited annotations, nil for those that are removed.
+func edited(edits map[string]*string) fx.Mod {
+	return func(o *unstructured.Unstructured) {
+		a := o.GetAnnotations()
+		for k, v := range edits {
+			if v == nil {
+				delete(a, k)
+			} else {
+				a[k] = *v
+			}
 		}
+		o.SetAnnotations(a)
 	}
-	o.SetAnnotations(a)
 }
 
 // gateStep is the gate controller looking at one MR, as package gate does; it may crash between any two writes.
@@ -202,7 +211,7 @@ func (m *model) gateStep(key string) {
 	}
 	s := m.sum(o)
 	g := gating.Managed{MR: s, Kind: m.kind, Mode: m.mode, Observed: gating.Observe(o, m.kind.SecretFields),
-		Deadline: modelDeadline, User: fx.GateController.ID(), Now: m.gateNow()}
+		Deadline: modelDeadline, User: fx.GateController.ID(), Now: m.gateNow(), Policies: m.Policies()}
 	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, e := range list {
 		if c := e.(map[string]any); c["type"] == "Synced" && c["status"] != "True" {

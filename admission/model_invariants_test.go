@@ -126,6 +126,9 @@ func (m *model) admitted(key string, user subject.User, req *Request, d Decision
 	if req.Operation == Update && user.Name == fx.Crossplane.Name && d.Reason == outcome.ReasonExpected {
 		m.checkHeld(key, req.OldObject, after)
 	}
+	if own := d.Trace.Own(); own != nil && own.Approval != nil && own.Approval.Policy == "" && d.Reason == outcome.ReasonApproved {
+		m.elected(key, "xr", own.Approval.Digest, own.Approval.By)
+	}
 	if len(d.Trace) == 0 || d.Trace.Own().Approval == nil || d.Trace.Own().Approval.Mode != v1alpha1.ApprovalOnce {
 		return
 	}
@@ -157,6 +160,7 @@ func (m *model) openedBy(key string, d gating.Decision) {
 			if k := id + " " + key; m.opened[k] == 0 { // one that it carries on is no new use
 				m.opened[k]++
 				m.use(hk + " " + c.Content)
+				m.elected(key, hk, c.Digest, c.By)
 			} else if was := m.versions[key][len(m.versions[key])-2]; !gating.HasUse(mask.ParseGate(was.GetAnnotations()), id) {
 				m.fail("%s: claim %s opens the gate again", key, id)
 			}

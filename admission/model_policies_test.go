@@ -65,10 +65,17 @@ const (
 
 // Policies in force, for the Evaluator.
 func (m *model) Policies() *allowance.Set {
-	if m.governed == nil {
-		return nil
+	var set *allowance.Set
+	if m.governed != nil {
+		set = m.governed.set
 	}
-	return m.governed.set
+	if !m.voted {
+		return set
+	}
+	if set == nil {
+		set = allowance.NewSet(nil, nil, nil)
+	}
+	return set.WithRules([]*allowance.Rule{twoVotes})
 }
 
 // govern puts policies in force.

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"flag"
+	"fmt"
 	"runtime"
 	"strconv"
 	"strings"
@@ -10,17 +11,21 @@ import (
 	"testing"
 	"time"
 
-	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
-
+	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/hack/campaign"
 )
 
 var (
 	modelSeeds = flag.Uint64("model.seeds", 300, "how many random runs of the model")
 	modelFirst = flag.Uint64("model.first", 1, "the first of them")
 	modelSeed  = flag.Uint64("model.seed", 0, "run this seed alone, and print its steps")
+
+	modelResults = campaign.Register()
 )
 
 // TestModel explores random interleavings of all actors around one XR and its
@@ -34,15 +39,43 @@ func TestModel(t *testing.T) {
 		}
 		return
 	}
-	var next atomic.Uint64
-	next.Store(*modelFirst - 1)
+	record, err := modelResults.Open(campaign.Product...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, record.Close()) })
 	last := *modelFirst - 1 + *modelSeeds
+	for from := *modelFirst; from <= last; from += modelBlock {
+		to := min(last, from+modelBlock-1)
+		item := fmt.Sprintf("seeds %d to %d", from, to)
+		if record.Passed(item) {
+			continue
+		}
+		began, before := time.Now(), elections.Load()
+		failures, voted := exploreAll(t, from, to), elections.Load()-before
+		if to-from >= 200 && voted == 0 {
+			failures++
+			t.Errorf("%s: nothing was approved by votes", item)
+		}
+		require.NoError(t, record.Add(campaign.Result{Item: item, Passed: failures == 0, Took: time.Since(began), Figures: map[string]string{
+			"elections": strconv.FormatInt(voted, 10)}}))
+		if failures > 0 {
+			t.Errorf("%d of %s fail; -model.seed=N shows one", failures, item)
+		}
+	}
+}
+
+// modelBlock is how many seeds have a result together.
+const modelBlock = 1000
+
+// exploreAll seeds, and return how many fail.
+func exploreAll(t *testing.T, from, to uint64) (failures int) {
+	t.Helper()
+	var next atomic.Uint64
+	next.Store(from - 1)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	failures := 0
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			for seed := next.Add(1); seed <= last; seed = next.Add(1) {
+			for seed := next.Add(1); seed <= to; seed = next.Add(1) {
 				m := explore(seed, false)
 				if m.wrong == "" {
 					continue
@@ -58,9 +91,7 @@ func TestModel(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if failures > 0 {
-		t.Errorf("%d of %d seeds fail; -model.seed=N shows one", failures, *modelSeeds)
-	}
+	return failures
 }
 
 // explore one random run: most start with an XR that settled.
@@ -161,8 +192,10 @@ func (m *model) person(key string) {
 	}
 }
 
-func (m *model) edit(key string, change fx.Mod) {
-	m.write(key, fx.Alice, "kubectl", func(now *unstructured.Unstructured) *unstructured.Unstructured {
+func (m *model) edit(key string, change fx.Mod) { m.editAs(fx.Alice, key, change) }
+
+func (m *model) editAs(user subject.User, key string, change fx.Mod) {
+	m.write(key, user, "kubectl", func(now *unstructured.Unstructured) *unstructured.Unstructured {
 		if now == nil {
 			return nil
 		}
@@ -201,7 +234,9 @@ func (m *model) approve() {
 		return
 	}
 	m.forget(o)
-	m.place(o.holder, fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+o.id, m.mode1()))
+	user := m.voter()
+	m.vote(o.holder, o.id, user)
+	m.place(o.holder, user, fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+o.id, m.mode1()))
 }
 
 // approveAny difference or deletion, without a digest, on the MR or the XR.
@@ -209,14 +244,16 @@ func (m *model) approveAny(key string) {
 	verbs := []string{`["Update"]`, `["Create","Update"]`, `["Delete"]`, `["*"]`}[m.rng.IntN(4)]
 	holder := []string{key, "xr"}[m.rng.IntN(2)]
 	kind := []string{"Instance", "*"}[m.rng.IntN(2)]
-	m.place(holder, fx.Annotate(v1alpha1.AnnotationKeyApprovals,
+	user := m.voter()
+	m.vote(holder, "", user)
+	m.place(holder, user, fx.Annotate(v1alpha1.AnnotationKeyApprovals,
 		`[{"kind":"`+kind+`","name":"*","relation":"External","verbs":`+verbs+`,"mode":"`+m.mode1()+`"}]`))
 }
 
 // place an approval, and count those that were not there.
-func (m *model) place(holder string, change fx.Mod) {
+func (m *model) place(holder string, user subject.User, change fx.Mod) {
 	before := approvalsOf(m.get(holder))
-	m.edit(holder, change)
+	m.editAs(user, holder, change)
 	for content := range approvalsOf(m.get(holder)) {
 		if _, had := before[content]; !had {
 			m.placed[holder+" "+content]++

@@ -59,6 +59,9 @@ type model struct {
 	// governed by AllowancePolicies, nil for none; claimed: the XR is a Claim's.
 	governed *modelPolicies
 	claimed  bool
+	// voted: an ApprovalRule requires two votes; votes are the users who voted, by holder and id of a difference.
+	voted bool
+	votes map[string]map[string]bool
 	// grants by the UID of their carrier and its generation.
 	grants map[string]map[int64]modelGrant
 	kind   identity.Kind // of MRs
@@ -94,6 +97,7 @@ func newModel(seed uint64, verbose bool) *model {
 		author: map[string][]string{}, placed: map[string]int{}, used: map[string]int{},
 		opened: map[string]int{}, shown: map[string]int{}, openedAt: map[string]int{},
 		grants: map[string]map[int64]modelGrant{}, drifts: map[string]*v1alpha1.Drift{}, wants: map[string]map[string]string{},
+		votes: map[string]map[string]bool{},
 	}
 	m.kind = identity.Kind{Role: parent.RoleManaged, ManagementPolicies: true, ReconcileRequests: m.chance(2), Resource: "instances.aws.example.org"}
 	m.upjet = m.chance(4)
@@ -107,6 +111,7 @@ func newModel(seed uint64, verbose bool) *model {
 		m.govern()
 		m.claimed = m.chance(2)
 	}
+	m.voted = m.chance(3) && !m.alone
 	if m.alone {
 		m.governed, m.claimed, m.skew, m.kind.ReconcileRequests = nil, false, 0, false
 	}
