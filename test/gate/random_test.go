@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/hack/campaign"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
@@ -24,6 +26,8 @@ import (
 var (
 	randomSeeds = flag.Uint64("random.seeds", 5, "how many random runs on the real parts")
 	randomSeed  = flag.Uint64("random.seed", 0, "run this seed alone")
+
+	randomResults = campaign.Register()
 )
 
 const (
@@ -40,28 +44,57 @@ func TestRandom(t *testing.T) {
 	if *randomSeed > 0 {
 		first, last = *randomSeed, *randomSeed
 	}
-	for from := first; from <= last; from += together {
-		for seed := from; seed <= min(last, from+together-1); seed++ {
-			newRandom(t, seed)
+	record, err := randomResults.Open(slices.Concat(campaign.Product, campaign.Installed, []string{"test/gate"})...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, record.Close()) })
+	var due []uint64
+	for seed := first; seed <= last; seed++ {
+		if !record.Passed(randomItem(seed)) {
+			due = append(due, seed)
 		}
-		var wg sync.WaitGroup
-		for _, r := range started {
-			wg.Go(r.play)
+	}
+	for seeds := range slices.Chunk(due, together) {
+		played(t, record, seeds)
+		if t.Failed() {
+			return // what comes after may follow from it
 		}
-		wg.Wait()
-		require.NoError(t, the.cloud.FailNext(t.Context(), 0, 0))
-		require.NoError(t, the.cloud.SetAsync(t.Context(), false, 0))
-		_, err := the.cloud.Finish(t.Context(), "", "")
-		require.NoError(t, err)
-		for _, p := range []*part{the.webhook, the.gate, the.provider} {
-			require.NoError(t, p.revive(t.Context()))
-		}
-		for _, r := range started {
-			r.verify()
-		}
-		started = nil
 	}
 }
+
+// played seeds, all at once, with a result of each: what is wrong may be of any of them, and may end the test.
+func played(t *testing.T, record *campaign.Record, seeds []uint64) {
+	t.Helper()
+	began, done := time.Now(), false
+	defer func() {
+		for _, seed := range seeds {
+			if err := record.Add(campaign.Result{Item: randomItem(seed), Passed: done && !t.Failed(), Took: time.Since(began)}); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for _, seed := range seeds {
+		newRandom(t, seed)
+	}
+	var wg sync.WaitGroup
+	for _, r := range started {
+		wg.Go(r.play)
+	}
+	wg.Wait()
+	require.NoError(t, the.cloud.FailNext(t.Context(), 0, 0))
+	require.NoError(t, the.cloud.SetAsync(t.Context(), false, 0))
+	_, err := the.cloud.Finish(t.Context(), "", "")
+	require.NoError(t, err)
+	for _, p := range []*part{the.webhook, the.gate, the.provider} {
+		require.NoError(t, p.revive(t.Context()))
+	}
+	for _, r := range started {
+		r.verify()
+	}
+	started = nil
+	done = true
+}
+
+func randomItem(seed uint64) string { return fmt.Sprintf("seed %d", seed) }
 
 // started runs of this round.
 var started []*random
