@@ -97,6 +97,7 @@ WHOLE = $(if $(filter-out RESUME=%,$(MAKEOVERRIDES))$(filter-out file default,$(
 TEST_ARCHES = $(if $(filter file,$(origin ARCHES)),$(shell $(GO) env GOARCH),$(ARCHES))
 .PHONY: test
 test: $(SUMMARY) ## Lint, unit and integration tests and the story, with a summary; RESUME=1, or PKG=./gate RUN=TestEvents
+	@$(if $(PKG),,$(GO) run ./hack/campaigns)
 	@$(if $(PKG),$(MAKE) --no-print-directory one,ARCHES="$(TEST_ARCHES)" $(SUMMARY) phases --make "$(MAKE)" $(if $(RESUME),--resume) \
 		$(if $(WHOLE),--kept $(OUT)/test --passed $(OUT)/passed) \
 		--flaky $(OUT)/flaky.tsv --durations $(OUT)/durations.tsv --record $(RECORD) $(PHASES))
@@ -225,6 +226,7 @@ generate: $(GEN) ## Write deepcopy functions, CRDs and the generated pages
 	@$(GO) run ./hack/gatediagram
 	@$(GO) run ./hack/screens
 	@$(GO) run ./hack/rules
+	@$(GO) run ./hack/campaigns -write
 	@$(GO) run -C test ./cmd/reference --types ../fn/input/v1alpha1 --page ../docs/function.md Input Audit
 	@rm -rf $(CHART)/files/crds && mkdir -p $(CHART)/files/crds && cp package/crds/*.yaml $(CHART)/files/crds/
 	@$(GO) test ./internal/manifests -run '^TestChartFile$$' -update >/dev/null
@@ -310,23 +312,32 @@ pairs: $(SUMMARY) $(GOTESTSUM) ## Time to Ready and Crossplane's circuit breaker
 waves: $(SUMMARY) $(GOTESTSUM) ## Roll a Composition revision that breaks, and then one that works, out to many composites; WAVES=60
 	@$(CAMPAIGN) --packages ./e2e -- -count 1 -timeout 1h -run '^TestWaves$$' -args -waves=$(or $(WAVES),60)
 
+# Results of a campaign, a line for each item. RESUME=1 leaves out what passed with the same product; with ONLY nothing is kept.
+RESULTS = $(if $(ONLY),,-campaign.file=$(OUT)/campaigns/$@.tsv $(if $(RESUME),-campaign.resume))
+
 .PHONY: adversary
-adversary: $(SUMMARY) $(GOTESTSUM) ## Users with few rights against a running story, by seed; SEEDS=200 FIRST=57
-	@$(CAMPAIGN) --packages ./adversary -- -count 1 -timeout 2h -run '^TestAdversary$$' -args -adversary.seeds=$(or $(SEEDS),200) -adversary.first=$(or $(FIRST),1)
+adversary: $(SUMMARY) $(GOTESTSUM) ## Users with few rights against a running story, by seed; SEEDS=200 FIRST=57, RESUME=1
+	@$(CAMPAIGN) --packages ./adversary -- -count 1 -timeout 2h -run '^TestAdversary$$' -args -adversary.seeds=$(or $(SEEDS),200) \
+		-adversary.first=$(or $(FIRST),1) $(RESULTS)
 
 .PHONY: faults
-faults: $(SUMMARY) $(GOTESTSUM) ## Processes, networks, clocks, certificates that fail, in all pairs; ONLY=gate/kill; RESUME=1 leaves out what passed
-	@mkdir -p $(OUT) && $(if $(RESUME),,rm -f $(OUT)/faults.tsv &&) \
-	$(CAMPAIGN) --packages ./faults -- -count 1 -timeout 4h -run '^TestCampaign$$' -args -faults.all \
-		-faults.only='$(ONLY)' -faults.results=$(OUT)/faults.tsv
+faults: $(SUMMARY) $(GOTESTSUM) ## Processes, networks, clocks, certificates that fail, in all pairs; ONLY=gate/kill, RESUME=1
+	@$(CAMPAIGN) --packages ./faults -- -count 1 -timeout 4h -run '^TestCampaign$$' -args -faults.all -faults.only='$(ONLY)' $(RESULTS)
 
 .PHONY: random
-random: $(SUMMARY) $(GOTESTSUM) ## Random interleavings of all actors around the gate, on the real processes; SEEDS=100
-	@$(CAMPAIGN) --packages ./gate -- -count 1 -timeout 4h -run '^TestRandom$$' -args -random.seeds=$(or $(SEEDS),100)
+random: $(SUMMARY) $(GOTESTSUM) ## Random interleavings of all actors around the gate, on the real processes; SEEDS=100, RESUME=1
+	@$(CAMPAIGN) --packages ./gate -- -count 1 -timeout 4h -run '^TestRandom$$' -args -random.seeds=$(or $(SEEDS),100) $(RESULTS)
 
 .PHONY: model
-model: $(SUMMARY) $(GOTESTSUM) ## The same on a model; SEEDS=100000
-	@$(SUMMARY) test --gotestsum $(GOTESTSUM) --packages ./admission -- -count 1 -timeout 6h -run '^TestModel$$' -args -model.seeds=$(or $(SEEDS),100000)
+model: $(SUMMARY) $(GOTESTSUM) ## The same on a model; SEEDS=100000, RESUME=1
+	@$(SUMMARY) test --gotestsum $(GOTESTSUM) --packages ./admission -- -count 1 -timeout 6h -run '^TestModel$$' -args \
+		-model.seeds=$(or $(SEEDS),100000) $(RESULTS)
+
+.PHONY: results
+results: ## Take over what campaigns have shown, to be committed
+	@mkdir -p test/campaigns && cp $(OUT)/campaigns/*.tsv test/campaigns/
+	@$(GO) run ./hack/campaigns -write
+	@$(GO) test -C test ./faults -count 1 -run '^TestResults$$' -args -update
 
 .PHONY: kro
 kro: $(SUMMARY) $(GOTESTSUM) ## Graphs of kro, with the real kro: all tests, and what 100 instances cost
