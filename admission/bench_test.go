@@ -73,7 +73,7 @@ func benchCases(tb testing.TB) map[string]benchCase {
 			allocs: 60},
 		"NewOrigin": {setting: setting{xr: xr}, req: by(byCrossplane(Update, large(tb), fx.Resize("l")), fx.Alice, "kubectl"),
 			want: outcome.ReasonNewOrigin, allocs: 60},
-		"Create": {setting: setting{xr: xr}, req: byCrossplane(Create, created), want: outcome.ReasonExpected, allocs: 51},
+		"Create": {setting: setting{xr: xr}, req: byCrossplane(Create, created), want: outcome.ReasonExpected, allocs: 53},
 		"Drift":  {setting: setting{}, req: byCrossplane(Update, large(tb), fx.Resize("l")), want: outcome.ReasonDrift, allocs: 89},
 		"Approved": {setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}},
 			req: byCrossplane(Update, large(tb), fx.Resize("l")), want: outcome.ReasonApproved, allocs: 120},

@@ -131,7 +131,7 @@ func TestRowsBeforeParent(t *testing.T) {
 	})
 }
 
-// TestRowsOfParent covers what is decided by the state of the parent (KR-05-03, KR-05-04, KR-05-05, KR-05-06, KR-05-07, KR-05-22).
+// TestRowsOfParent covers what is decided by the state of the parent (KR-05-03, KR-05-04, KR-05-05, KR-05-06, KR-05-07, KR-05-22, KR-05-69).
 func TestRowsOfParent(t *testing.T) {
 	orphan, xrDeleting := fx.Annotate(v1alpha1.AnnotationKeyDeletion, "orphan"), fx.Mod(fx.Deleting)
 	fresh := func(o *unstructured.Unstructured) { // an XR that was never ready
@@ -153,6 +153,9 @@ func TestRowsOfParent(t *testing.T) {
 			req: by(resizing(), fx.Deployer, ""), want: [2]wantedOutcome{refused("", outcome.ReasonParentUnreadable, 500), allowed("", outcome.ReasonParentUnreadable)}},
 		"5 Deleting": {reason: "cleanup must finish, frozen or not", setting: setting{xr: []fx.Mod{xrDeleting, frozen}},
 			req: resizing(), want: inBoth(allowed(outcome.ClassDrift, outcome.ReasonParentDeleted))},
+		"5 ComposedTooLate": {reason: "Crossplane read the composite before it was deleted", setting: setting{xr: []fx.Mod{xrDeleting}},
+			req: byCrossplane(Create, fx.Unmasked()), want: [2]wantedOutcome{refused(outcome.ClassDrift, outcome.ReasonStaleRead, 422),
+				allowed(outcome.ClassDrift, outcome.ReasonParentDeleted)}},
 		"6 Frozen": {reason: "in both modes", setting: setting{xr: []fx.Mod{frozen}}, req: by(resizing(), fx.Deployer, ""),
 			want: inBoth(refused(outcome.ClassNewOrigin, outcome.ReasonFrozen, 403))},
 		"6 FrozenComposed": {reason: "Crossplane's own apply is 422", setting: setting{xr: []fx.Mod{frozen}}, req: resizing(),
