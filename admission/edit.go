@@ -316,5 +316,5 @@ func (ed *editor) generations(after map[string]string) (generation, intent int64
 // arrive by the same apply as those of a Composition.
 var functionKeys = map[string]bool{
 	v1alpha1.AnnotationKeyHeld: true, v1alpha1.AnnotationKeyHeldCreations: true,
-	v1alpha1.AnnotationKeySettledFields: true, v1alpha1.AnnotationKeySettledIntent: true,
+	v1alpha1.AnnotationKeySettledFields: true, v1alpha1.AnnotationKeySettledIntent: true, v1alpha1.AnnotationKeyApplied: true,
 }

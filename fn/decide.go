@@ -121,6 +121,9 @@ func (r *run) after(res *resource, op admission.Operation) *unstructured.Unstruc
 		if builtin.Has(desired) { // the API server returns what it stores (KR-09-16)
 			aligned, _ = builtin.Align(desired, res.observed.Object, builtin.Replaces)
 		}
+		if res.observed.Again(desired) {
+			aligned = ssa.Stored(res.observed.Object, aligned)
+		}
 		content := ssa.Apply(res.observed.Object, aligned, res.observed.Owned)
 		content["apiVersion"], content["kind"] = desired["apiVersion"], desired["kind"]
 		ssa.DefaultPolicies(res.observed.Object, content)

@@ -64,6 +64,7 @@ func (r *run) stamp(res *resource, out *fnv1.Resource) *fnv1.Resource {
 	c := r.composite
 	carried, after := r.traceOf(res)
 	set := map[string]string{ // "" is no annotation
+		v1alpha1.AnnotationKeyApplied:     r.applied(res),
 		v1alpha1.AnnotationKeyTrace:       carried,
 		v1alpha1.AnnotationKeyHeld:        r.heldAnnotation(res),
 		v1alpha1.AnnotationKeyAllowances:  res.annotation(v1alpha1.AnnotationKeyAllowances, true),
@@ -98,6 +99,24 @@ func (r *run) recorded(res *resource, key string) string {
 		return ""
 	}
 	return res.annotation(key, !r.composite.Webhook)
+}
+
+// applied returns the value of v1alpha1.AnnotationKeyApplied on a resource as emitted; "" for none. Most resources are stored as they are
+// applied, and never have it: until the composite settles, it is recorded if a difference is left after a change that has the same cause.
+func (r *run) applied(res *resource) string {
+	is := res.observed
+	was := is.Annotation(v1alpha1.AnnotationKeyApplied)
+	switch {
+	case is == nil, res.rest != nil, res.replaced && !res.refused():
+		return ""
+	case res.refused(), !res.changes() && is.Applied(res.desired.Object):
+		return was
+	case r.earlier.reason == v1alpha1.ConditionReasonHeld: // by an earlier Kausality step of the pipeline, perhaps of this resource
+		return ssa.AnnotationOf(res.desired.Object, v1alpha1.AnnotationKeyApplied)
+	case res.changes() && (was != "" || r.composite.Latched || is.Changed(r.composite)):
+		return offline.DigestOf(res.desired.Object)
+	}
+	return ""
 }
 
 // traceOf returns the trace of a resource as emitted, as text and parsed. Where nothing changes it is

@@ -109,6 +109,11 @@ const (
 	// with it to find what an intent changed.
 	AnnotationKeySettledFields = AnnotationPrefix + "settled-fields"
 
+	// AnnotationKeyApplied holds a digest of what the pipeline applied last of a
+	// composed resource of which others store values otherwise than they are applied,
+	// such as mutating webhooks: what has it is applied again, and is no change.
+	AnnotationKeyApplied = AnnotationPrefix + "applied"
+
 	// AnnotationKeyDerivedFrom names the ResourceGraphDefinition an
 	// AllowancePolicy was derived from.
 	AnnotationKeyDerivedFrom = AnnotationPrefix + "derived-from"
@@ -232,6 +237,7 @@ var systemKeys = map[string]bool{
 	AnnotationKeyHeldCreations:      true,
 	AnnotationKeySettledIntent:      true,
 	AnnotationKeySettledFields:      true,
+	AnnotationKeyApplied:            true,
 	AnnotationKeyDerivedFrom:        true,
 	AnnotationKeyRemoval:            true,
 	AnnotationKeyCrossplaneReads:    true,
