@@ -284,10 +284,6 @@ bench: ## Measure requests, memory and the gate; ARGS=code for benchmarks of the
 	@$(GO) build -C test -o $(BIN)/bench ./cmd/bench
 	@exec $(BIN)/bench $(ARGS)
 
-.PHONY: soak
-soak: ## Forty minutes of mixed load with replicas that restart
-	@$(MAKE) --no-print-directory bench ARGS=soak
-
 .PHONY: gate-bench
 gate-bench: ## Put 10,000 managed resources on one gate
 	@$(MAKE) --no-print-directory bench ARGS=gate
@@ -332,6 +328,11 @@ random: $(SUMMARY) $(GOTESTSUM) ## Random interleavings of all actors around the
 model: $(SUMMARY) $(GOTESTSUM) ## The same on a model; SEEDS=100000, RESUME=1
 	@$(SUMMARY) test --gotestsum $(GOTESTSUM) --packages ./admission -- -count 1 -timeout 6h -run '^TestModel$$' -args \
 		-model.seeds=$(or $(SEEDS),100000) $(RESULTS)
+
+.PHONY: soak
+soak: $(SUMMARY) $(GOTESTSUM) ## A hundred composites of twenty kinds that live for an hour, with users, drift, approvals and restarts; FOR=1h
+	@$(CAMPAIGN) --packages ./soak -- -count 1 -timeout 3h -run '^TestSoak$$' -args -soak.for=$(or $(FOR),1h) -soak.kinds=20 -soak.each=5 \
+		-campaign.file=$(OUT)/campaigns/$@.tsv
 
 .PHONY: results
 results: ## Take over what campaigns have shown, to be committed

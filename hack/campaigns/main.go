@@ -33,6 +33,7 @@ var kinds = []kind{
 	{"faults", "runs", 103, 1},
 	{"model", "seeds", 100, 1000},
 	{"random", "seeds", 100, 1},
+	{"soak", "minutes", 6, 10},
 }
 
 // The page with the table, and the marks around it.
