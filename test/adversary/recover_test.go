@@ -142,6 +142,9 @@ func (r *run) reason(ctx context.Context, name string) (string, error) {
 	return "a difference is reported: " + pending[0][0], nil
 }
 
+// running is a patch that ends the pause of a managed resource or a composite.
+const running = `{"metadata":{"annotations":{"crossplane.io/paused":null}}}`
+
 func paused(o *unstructured.Unstructured) bool {
 	return o.GetAnnotations()["crossplane.io/paused"] == "true"
 }
@@ -246,6 +249,9 @@ func (r *run) deleteApproved(ctx context.Context, g schema.GroupVersionResource,
 		raw, _ := json.Marshal(left) //nolint:errchkjson // They are texts.
 		err = errors.Join(err, r.merge(ctx, story.Hans, g, name, `{"metadata":{"finalizers":%s}}`, raw))
 	}
+	if paused(o) { // an adversary may do so, and a provider deletes nothing then
+		err = errors.Join(err, r.merge(ctx, story.Hans, g, name, "%s", running))
+	}
 	return errors.Join(err, fmt.Errorf("%s exists; Databases: %s", name, r.stored()))
 }
 
@@ -309,7 +315,6 @@ const withoutParent = `{"metadata":{"ownerReferences":null,"annotations":{"kausa
 // restore what editors may set and what stops a provider or Crossplane, as hans: the
 // refusals and conditions name it.
 func (r *run) restore(ctx context.Context) error {
-	const running = `{"metadata":{"annotations":{"crossplane.io/paused":null}}}`
 	// An annotation that is stored declares nothing about another write.
 	const again = `{"metadata":{"annotations":{"kausality.io/parent":null}}}`
 	for t, bodies := range map[target][]string{
