@@ -130,7 +130,7 @@ func exploreFunction(t *testing.T, found explored) (asked int) {
 			found.note(taken{from, to, gatestates.MoverFunction, ""}, in)
 		}
 	}
-	for name, o := range product(storedMasks(), providerReports(), circumstances()[:3], cloudStates()[:3]) {
+	for name, o := range product(storedMasks(), providerReports(), circumstances()[:4], cloudStates()[:3]) {
 		if strings.Contains(name, "not supported") {
 			continue // the function does not know the runtime of a provider
 		}

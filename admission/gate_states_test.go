@@ -73,6 +73,7 @@ func storedMasks() dimension {
 		}},
 		{"held", masked(all, gate("closed", "", v1alpha1.GateReasonPending, ""), fx.Observe)},
 		{"held, size accepted", masked(all, gate("closed", u, v1alpha1.GateReasonPending, size), fx.Observe)},
+		{"changed while paused", masked(all, gate("closed", u, v1alpha1.GateReasonPaused, size), fx.Observe)},
 		{"frozen", masked(all, gate("closed", u, v1alpha1.GateReasonFrozen, size), fx.Observe)},
 		{"expired", masked(all, gate("closed", u, v1alpha1.GateReasonExpired, claim), fx.Observe)},
 		{"open U", masked(all, gate("open", u, v1alpha1.GateReasonChanged, size), fx.Observe, fx.Update)},
@@ -303,7 +304,7 @@ func exploreWebhook(t *testing.T, found explored) (asked int) {
 			if !settled {
 				s.xr = []fx.Mod{fx.Unsettled}
 			}
-			for name, o := range product(storedMasks(), providerReports()[1:3], circumstances()[:3], cloudStates()[:3]) {
+			for name, o := range product(storedMasks(), providerReports()[1:3], circumstances()[:4], cloudStates()[:3]) {
 				for what, req := range requests(o) {
 					one(fmt.Sprintf("%s, %s, %s, settled %t", name, what, mode, settled), s.world(), mode, parent.Sum(o, parent.RoleManaged), req)
 				}
@@ -430,7 +431,7 @@ func statusOf(mr *parent.State) gatestates.Status {
 		return gatestates.StatusOpen
 	case gate.Reason == v1alpha1.GateReasonExpired:
 		return gatestates.StatusExpired
-	case gate.Reason == v1alpha1.GateReasonPending, gate.Reason == v1alpha1.GateReasonFrozen:
+	case gate.Reason == v1alpha1.GateReasonPending, gate.Reason == v1alpha1.GateReasonFrozen, gate.Reason == v1alpha1.GateReasonPaused:
 		return gatestates.StatusHeld
 	}
 	return gatestates.StatusClosed

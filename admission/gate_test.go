@@ -54,6 +54,9 @@ func openMask(p []string, paths ...string) masked {
 	return masked{p, `["*"]`, v1alpha1.GateOpen, verbs(fx.Update), 4, paths, "Changed"}
 }
 
+// pausedChange is what a change leaves that is accepted while the managed resource is paused.
+var pausedChange = masked{[]string{fx.Observe}, `["*"]`, v1alpha1.GateClosed, verbs(fx.Update), 4, []string{sizePath}, v1alpha1.GateReasonPaused}
+
 // gateCase is a write, and what it leaves of the mask.
 type gateCase struct {
 	reason  string
@@ -192,8 +195,10 @@ func TestGateUnmaskedByChoice(t *testing.T) {
 		"ChangeUnpaused": {reason: "or goes on with a change", setting: accepted,
 			req:  byCrossplane(Update, fx.With(fx.Unmasked(), paused), fx.Resize("l"), fx.Unannotate("crossplane.io/paused")),
 			want: masked{Policies: []string{"*"}}},
-		"ChangePausedMasked": {reason: "what is masked stays masked", setting: accepted,
-			req: byCrossplane(Update, fx.With(fx.Instance(), paused), fx.Resize("l")), want: openMask([]string{fx.Observe, fx.Update}, sizePath)},
+		"ChangePausedMasked": {reason: "its provider reports nothing until it goes on", setting: accepted,
+			req: byCrossplane(Update, fx.With(fx.Instance(), paused), fx.Resize("l")), want: pausedChange},
+		"ChangeResumedMasked": {reason: "nor has it in this write", setting: accepted,
+			req: byCrossplane(Update, fx.With(fx.Instance(), paused), fx.Resize("l"), fx.Unannotate("crossplane.io/paused")), want: pausedChange},
 	})
 }
 

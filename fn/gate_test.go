@@ -308,3 +308,40 @@ func TestManagedGatePolicy(t *testing.T) {
 		t.Errorf("the policy ignores nothing: %s", message)
 	}
 }
+
+// TestManagedGatePaused: a change that is accepted while the managed resource is paused waits until its provider has observed it again, since
+// something else may have changed meanwhile; then the gate opens for it (KR-08-72).
+func TestManagedGatePaused(t *testing.T) {
+	s := newStage(t, managed)
+	want := desire{"a": database(1)}
+	s.reconcile(want)
+	s.confirm(1)
+	s.reconcile(want)
+	s.confirm(1)
+	s.settle(want)
+
+	pause := func(value any) {
+		s.update("a", "kubectl-annotate", func(o map[string]any) {
+			ssa.Child(ssa.Child(o, "metadata"), "annotations")["crossplane.io/paused"] = value
+		})
+	}
+	pause("true")
+	s.unsynced("a")
+	s.intend(2)
+	want["a"] = database(2)
+	s.reconcile(want)
+	s.wantPolicies("Observe")
+	if got := s.field("a", "spec", "forProvider", "size"); got != int64(2) {
+		t.Errorf("the change is stored: %v", got)
+	}
+	s.stable(want)
+	pause("false")
+	s.stable(want)
+	s.wantPolicies("Observe") // its provider has not reported anything yet
+	s.confirm(1)
+	s.reconcile(want)
+	s.wantPolicies("Observe", "Update")
+	s.confirm(2)
+	s.reconcile(want)
+	s.wantPolicies("Observe")
+}

@@ -180,7 +180,7 @@ func eventOfForeign(s systems.System, d gating.Decision, deadline time.Duration)
 // eventOfAdmitted returns the event of a gate that the webhook opened or held; ok is false
 // for other transitions, which the gate announces when it writes them.
 func eventOfAdmitted(g v1alpha1.Gate, deadline time.Duration) (event, bool) {
-	if g.State != v1alpha1.GateOpen && g.Reason != v1alpha1.GateReasonPending {
+	if g.State != v1alpha1.GateOpen && g.Reason != v1alpha1.GateReasonPending && g.Reason != v1alpha1.GateReasonPaused {
 		return event{}, false
 	}
 	switch g.Reason {
@@ -194,6 +194,9 @@ func eventOfAdmitted(g v1alpha1.Gate, deadline time.Duration) (event, bool) {
 	case v1alpha1.GateReasonPending:
 		return warning(reasonGateHeld, "A change was accepted, but the external resource has other differences too: the gate stays closed until both are approved "+
 			"or the others are gone, see kubectl get drifts."), true
+	case v1alpha1.GateReasonPaused:
+		return normal(reasonGateHeld, "A change was accepted while this resource is paused: the gate stays closed until it goes on, and its provider has observed "+
+			"that nothing else differs."), true
 	}
 	return event{}, false
 }

@@ -123,6 +123,7 @@ func TestAdmitted(t *testing.T) {
 	}{
 		"Changed":  {old: gated(held), new: gated(changed), want: "Normal GateOpened The gate is open for [Update], by an accepted change of spec.forProvider.size"},
 		"Held":     {old: gated(changed), new: gated(held), want: "Warning GateHeld"},
+		"Paused":   {old: gated(changed), new: gated(v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: v1alpha1.GateReasonPaused}), want: "Normal GateHeld"},
 		"Created":  {old: nil, new: gated(v1alpha1.Gate{State: v1alpha1.GateOpen, Reason: v1alpha1.GateReasonCreated}), want: "Normal GateOpened"},
 		"Closed":   {old: nil, new: gated(v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: v1alpha1.GateReasonCreated}), want: ""},
 		"Ours":     {old: gated(held), new: gated(approved), want: ""},

@@ -41,6 +41,8 @@ type Acceptance struct {
 	// Extends, before it otherwise. Not read on creation, nor where pending drift is
 	// carried.
 	Difference []change.Change
+	// Paused: the provider has stopped, so that Difference may be an earlier one.
+	Paused bool
 	// CarryPendingDrift opens the gate even if the external resource differs
 	// outside of Paths.
 	CarryPendingDrift bool
@@ -53,7 +55,7 @@ func (a Acceptance) Extends() bool {
 }
 
 // Transition returns the gate after the change. pending is the difference outside
-// of the change that keeps the gate closed; empty where it opens (KR-08-06, KR-08-07).
+// of the change that keeps the gate closed; empty where it opens, or is paused (KR-08-06, KR-08-07, KR-08-72).
 func (a Acceptance) Transition() (next v1alpha1.Gate, pending []change.Change) {
 	at := approval.Stamp(a.Time)
 	a.Gate.Intent = 0 // the change is one
@@ -87,6 +89,8 @@ func (a Acceptance) Transition() (next v1alpha1.Gate, pending []change.Change) {
 		return next, pending
 	case open:
 		return extend(a.Gate, next), nil
+	case a.Paused:
+		next.State, next.Reason, next.Observed = v1alpha1.GateClosed, v1alpha1.GateReasonPaused, a.Gate.Observed
 	}
 	return next, nil
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
@@ -38,7 +40,7 @@ func (g Managed) difference(author []string) ([]change.Change, []v1alpha1.Verb) 
 // opens the gate once it is approved (KR-08-05).
 func (g Managed) whileClosed(author []string, gate v1alpha1.Gate) Decision {
 	diff, verbs := g.difference(author)
-	if g.MR.Paused {
+	if g.paused(gate) {
 		return Decision{Why: "it is closed"}
 	}
 	if d, ok := g.resume(author, gate, diff); ok {
@@ -91,6 +93,16 @@ func (g Managed) resume(author []string, gate v1alpha1.Gate, diff []change.Chang
 	next := v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: verbs, Paths: paths, At: approval.Stamp(g.Now), Claim: g.unfinished(gate),
 		Destroys: gate.Destroys, Reason: v1alpha1.GateReasonChanged, External: gate.External, Opened: gate.Opened}
 	return g.stored(ActionOpen, author, next), true
+}
+
+// paused reports whether the managed resource is paused or, where a change was accepted while it was, its provider has yet to observe it:
+// the runtime sets the condition Synced to False meanwhile, and reports the generation at which the gate was closed once it has (KR-08-72).
+func (g Managed) paused(gate v1alpha1.Gate) bool {
+	if g.MR.Paused || gate.Reason != v1alpha1.GateReasonPaused {
+		return g.MR.Paused
+	}
+	synced, reported := g.MR.Condition("Synced")
+	return reported && (synced.Status != metav1.ConditionTrue || synced.ObservedGeneration > 0 && synced.ObservedGeneration < g.MR.Generation)
 }
 
 // stopped returns the freeze, or the rejection of the managed resource, on it or above it, that keeps

@@ -26,5 +26,9 @@ func (g Managed) frozenOpen(author []string, gate v1alpha1.Gate) (Decision, bool
 
 // withholds reports whether a gate is closed before what it was opened for, or was to be, is carried out.
 func withholds(gate v1alpha1.Gate) bool {
-	return gate.State == v1alpha1.GateClosed && (gate.Reason == v1alpha1.GateReasonPending || gate.Reason == v1alpha1.GateReasonFrozen)
+	switch gate.Reason {
+	case v1alpha1.GateReasonPending, v1alpha1.GateReasonFrozen, v1alpha1.GateReasonPaused:
+		return gate.State == v1alpha1.GateClosed
+	}
+	return false
 }

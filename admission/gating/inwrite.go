@@ -267,6 +267,7 @@ func (w *InWrite) transition(gate v1alpha1.Gate) (next v1alpha1.Gate, warnings [
 	a := Acceptance{
 		Gate: gate, Create: w.Old == nil, Verbs: w.Verbs, Destroys: w.Destroys, Paths: change.Paths(w.Changes),
 		Generation: w.Generation, Time: w.Now, CarryPendingDrift: w.CarryPendingDrift,
+		Paused: parent.IsPaused(w.Object) || w.Old != nil && parent.IsPaused(w.Old),
 	}
 	switch {
 	case a.Extends(): // by the new spec, and the status that the provider has reported so far
@@ -286,6 +287,9 @@ func (w *InWrite) transition(gate v1alpha1.Gate) (next v1alpha1.Gate, warnings [
 	if len(pending) > 0 {
 		warnings = []string{"the external resource already differs (" + change.Summary(pending, maxPending) +
 			"); the gate stays closed until that difference is approved or gone, see kubectl get drifts"}
+	}
+	if next.Reason == v1alpha1.GateReasonPaused {
+		warnings = []string{"the managed resource is paused; the gate stays closed until its provider has observed the external resource again"}
 	}
 	return next, warnings
 }

@@ -126,6 +126,9 @@ const (
 	// because the external resource differs in fields that the change did not
 	// touch and that opening would let the provider change, too.
 	GateReasonPending = "ExternalDriftPending"
+	// GateReasonPaused: a change was accepted while the managed resource is paused. Its provider reports
+	// nothing that happens meanwhile; the gate opens once it has observed the external resource again.
+	GateReasonPaused = "Paused"
 	// GateReasonRestored: the author's management policies were restored, as in
 	// mode log.
 	GateReasonRestored = "Restored"

@@ -125,6 +125,10 @@ func gateOpenings() []Transition {
 			When: "an accepted change, and the external resource differs elsewhere",
 		},
 		{
+			From: gateClosed, To: StatusHeld, By: by(MoverWebhook, MoverFunction), Reason: v1alpha1.GateReasonPaused,
+			When: "an accepted change, and crossplane.io/paused stops the provider; the gate opens once that has observed the resource again, and nothing else differs",
+		},
+		{
 			From: gateOpen, To: StatusOpen, By: by(MoverWebhook, MoverFunction), Reason: v1alpha1.GateReasonChanged,
 			When: "another accepted change: verbs and fields add up, the deadline starts again",
 		},
