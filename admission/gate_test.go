@@ -197,6 +197,8 @@ func TestGateUnmaskedByChoice(t *testing.T) {
 			want: masked{Policies: []string{"*"}}},
 		"ChangePausedMasked": {reason: "its provider reports nothing until it goes on", setting: accepted,
 			req: byCrossplane(Update, fx.With(fx.Instance(), paused), fx.Resize("l")), want: pausedChange},
+		"ChangeGoesOnMasked": {reason: "nor has it reported since", setting: accepted,
+			req: byCrossplane(Update, fx.With(fx.Instance(), fx.Condition("Synced", "False", "ReconcilePaused", 3)), fx.Resize("l")), want: pausedChange},
 		"ChangeResumedMasked": {reason: "nor has it in this write", setting: accepted,
 			req: byCrossplane(Update, fx.With(fx.Instance(), paused), fx.Resize("l"), fx.Unannotate("crossplane.io/paused")), want: pausedChange},
 	})

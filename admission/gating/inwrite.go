@@ -267,7 +267,9 @@ func (w *InWrite) transition(gate v1alpha1.Gate) (next v1alpha1.Gate, warnings [
 	a := Acceptance{
 		Gate: gate, Create: w.Old == nil, Verbs: w.Verbs, Destroys: w.Destroys, Paths: change.Paths(w.Changes),
 		Generation: w.Generation, Time: w.Now, CarryPendingDrift: w.CarryPendingDrift,
-		Paused: parent.IsPaused(w.Object) || w.Old != nil && parent.IsPaused(w.Old),
+	}
+	if w.Old != nil {
+		a.Paused = parent.IsPaused(w.Object) || parent.IsPaused(w.Old) || parent.IsStopped(w.Request.Whole())
 	}
 	switch {
 	case a.Extends(): // by the new spec, and the status that the provider has reported so far

@@ -137,6 +137,16 @@ func IsPaused(o *unstructured.Unstructured) bool {
 	return annotation(o, "crossplane.io/paused") == "true"
 }
 
+// IsStopped reports whether the provider of a managed resource has reported that it is paused, and nothing since: its runtime sets the
+// reason of the condition Synced.
+func IsStopped(o *unstructured.Unstructured) bool {
+	list, _ := child(o.Object, "status")["conditions"].([]any)
+	return slices.ContainsFunc(list, func(e any) bool {
+		c, _ := e.(map[string]any)
+		return text(c, "type") == "Synced" && text(c, "reason") == "ReconcilePaused"
+	})
+}
+
 // annotation returns an annotation of an object, without a copy of them all; "" where it is not set.
 func annotation(o *unstructured.Unstructured, key string) string {
 	return text(child(child(o.Object, "metadata"), "annotations"), key)
