@@ -232,6 +232,22 @@ func TestHeldBefore(t *testing.T) {
 	}
 }
 
+// TestHeldBesideARecord covers KR-05-60: what the webhook remembers alone is left out of an apply, whatever else the function recorded.
+func TestHeldBesideARecord(t *testing.T) {
+	held, _ := refusedRegion(t)
+	record := v1alpha1.Held{Reason: "Drift", Operation: "UPDATE", HeldDrift: v1alpha1.HeldDrift{Drift: map[string]string{"spec.forProvider.zone": "1"}}}
+	old := fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyHeld, annotation.MustMarshal(record)))
+	req := byCrossplane(Update, old, region("us"), fx.Resize("l"))
+	req.Held = held
+	d, err := evaluator(remembering(), setting{xr: []fx.Mod{fx.Unsettled}}.world()).Evaluate(t.Context(), req)
+	if err != nil || !d.Allowed || d.Held == nil {
+		t.Fatalf("got %s, %v: %s", d.Reason, err, d.Message)
+	}
+	if diff := change.Paths(change.Diff(old.Object, d.Rest.Object, false)); !cmp.Equal(diff, []string{"spec.forProvider.size"}) {
+		t.Errorf("the rest changes %v", diff)
+	}
+}
+
 // TestHeldStored covers KR-05-60: an apply by the function that read the object before it recorded what it
 // holds is refused, and one that separates what is held passes.
 func TestHeldStored(t *testing.T) {
@@ -247,6 +263,11 @@ func TestHeldStored(t *testing.T) {
 		by     func(*Request) *Request
 		want   outcome.Reason
 	}{
+		"Remembered": {reason: "what a webhook remembers beside it ends nothing", mods: []fx.Mod{region("us"), fx.Resize("l"), forget}, want: outcome.ReasonDrift,
+			by: func(r *Request) *Request {
+				r.Held = &Held{Values: map[string]string{"spec.forProvider.region": "other"}}
+				return r
+			}},
 		"Stale":     {reason: "it has what is held", mods: []fx.Mod{region("us"), fx.Resize("l"), forget}, want: outcome.ReasonDrift},
 		"Separated": {reason: "it has not", mods: []fx.Mod{fx.Resize("l")}, want: outcome.ReasonExpected},
 		"Caused":    {reason: "the intent causes another value", mods: []fx.Mod{region("ap"), forget}, want: outcome.ReasonExpected},

@@ -70,8 +70,8 @@ type Facts struct {
 	HasParent bool
 	// Member: the parent is an instance of a graph, by the labels of the object.
 	Member bool
-	// Stale: the composition function recorded what is held. Its own apply may be based on a read from
-	// before that (KR-05-60).
+	// Stale: the composition function recorded as held what its own apply has. That is based on a read from
+	// before it (KR-05-60).
 	Stale bool
 
 	userHash Memo[string]
@@ -93,15 +93,20 @@ func Collect(ctx context.Context, w world.World, o *Options, p world.Policies, r
 	if f.Manager = req.FieldManager; f.Manager == "" && req.Operation != request.Delete {
 		f.Manager = parent.Writer(req.OldObject, req.Object)
 	}
-	given := req
-	req = recorded(req, f.Manager)
-	f.Req, f.Stale = req, req != given
+	record := recorded(req, f.Manager)
+	if record != nil {
+		both := *req
+		both.Held = req.Held.And(record)
+		req = &both
+	}
+	f.Req = req
 	f.KeepsAnnotations = req.OldObject != nil && req.Object != nil && identity.SameAnnotations(req.OldObject, req.Object)
 	f.Desired = readDesired(f)
 	f.Changes = f.Secrets().Redact(change.Diff(f.Desired.Old, f.Desired.New, req.Unstored()))
 	if f.Retarget = !(f.KeepsAnnotations && len(f.Changes) == 0) && retargeted(req, f.Kind); f.Retarget {
 		f.Changes = withExternalName(f.Changes, req)
 	}
+	f.Stale = record != nil && slices.ContainsFunc(f.Leaves(), record.Has)
 	if !f.Settings.TraceOnly { // else each change is of its user's own (KR-07-13)
 		f.findParent(stored)
 	}

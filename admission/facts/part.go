@@ -86,23 +86,21 @@ func (f *Facts) keeping(keep func(path string) bool) map[string]any {
 	return out
 }
 
-// recorded returns a request with what the composition function recorded as held on the stored
-// object: its own apply may be based on a read from before that (KR-05-60).
-func recorded(req *request.Request, manager string) *request.Request {
-	if req.Actor != request.ActorUnknown || req.Held != nil || req.Operation != request.Update || !subject.IsComposedApply(manager) {
-		return req
+// recorded returns what the composition function recorded as held on the stored object: its own apply may be based on a read from
+// before that (KR-05-60). nil for nothing.
+func recorded(req *request.Request, manager string) *request.Held {
+	if req.Actor != request.ActorUnknown || req.Operation != request.Update || !subject.IsComposedApply(manager) {
+		return nil
 	}
 	value := identity.Annotation(req.OldObject, v1alpha1.AnnotationKeyHeld)
 	if value == "" {
-		return req
+		return nil
 	}
 	var h v1alpha1.Held
 	if json.Unmarshal([]byte(value), &h) != nil || h.Operation != string(request.Update) {
-		return req
+		return nil
 	}
-	out := *req
-	out.Held = request.HeldOf(h.HeldDrift)
-	return &out
+	return request.HeldOf(h.HeldDrift)
 }
 
 // comparison returns how the object is compared before and after. The composition function knows the

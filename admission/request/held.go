@@ -1,6 +1,7 @@
 package request
 
 import (
+	"cmp"
 	"maps"
 
 	"github.com/kausality-io/function-kausality/admission/change"
@@ -16,6 +17,21 @@ type Held struct {
 	Whole bool
 	// Since is the intent after which it was first held; zero where it is unknown.
 	Since v1alpha1.SettledIntent
+	// Beside it, what another adapter remembers of the same child; nil for nothing.
+	Beside *Held
+}
+
+// And returns what is held by either of two records; a path may be held with two values. nil for none.
+func (h *Held) And(other *Held) *Held {
+	if h == nil || other == nil {
+		return cmp.Or(h, other)
+	}
+	out := *h
+	out.Whole, out.Beside = h.Whole || other.Whole, other
+	if other.Since.Generation < h.Since.Generation {
+		out.Since = other.Since
+	}
+	return &out
 }
 
 // HeldOf returns what a record of held changes contains; nil for an empty record.
@@ -63,16 +79,16 @@ func (h *Held) Has(l change.Leaf) bool {
 		return false
 	}
 	value, ok := h.Values[l.Path]
-	return h.Whole || ok && value == l.Value
+	return h.Whole || ok && value == l.Value || h.Beside.Has(l)
 }
 
 // Changed reports whether a leaf was held with another value.
 func (h *Held) Changed(l change.Leaf) bool {
-	if h == nil || h.Whole {
+	if h == nil || h.Has(l) {
 		return false
 	}
-	value, ok := h.Values[l.Path]
-	return ok && value != l.Value
+	_, ok := h.Values[l.Path]
+	return ok || h.Beside.Changed(l)
 }
 
 // With returns what is held with further leaves, or with the object as a whole. Since is that of what
