@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -127,10 +128,10 @@ func (m *model) refusedBefore(key string, req *Request, d Decision) {
 	uid, now := string(req.OldObject.GetUID()), leavesOf(req.OldObject, req.Object)
 	wants := m.wants[uid]
 	if wants == nil {
-		wants = map[string]string{}
+		wants = map[string]want{}
 		m.wants[uid] = wants
 	}
-	maps.DeleteFunc(wants, func(path, value string) bool { return now[path] != value })
+	maps.DeleteFunc(wants, func(path string, w want) bool { return now[path] != w.value })
 	stale := identity.Annotation(req.OldObject, v1alpha1.AnnotationKeyHeld) != "" // the function's own, which Crossplane composes again
 	if d.Before && !d.Allowed && d.Reason == outcome.ReasonDrift && !stale && m.governed == nil {
 		m.fail("%s: refused while the XR works on an intent, so that it does not settle: %s", key, d.Message)
@@ -147,12 +148,28 @@ func (m *model) refusedBefore(key string, req *Request, d Decision) {
 	}
 	for path, value := range now {
 		if refused.Has(change.Leaf{Path: path, Value: value}) {
-			wants[path] = value
+			wants[path] = want{value: value, since: cmp.Or(wants[path].since, m.sum(m.get("xr")).SettledGeneration())}
 		}
 	}
 }
 
-// checkWants: (i) no path passes that was held and not approved (KR-05-55).
+// want of a field that was refused, since a generation at which the XR settled.
+type want struct {
+	value string
+	since int64
+}
+
+// grantedSince reports whether policies grant a field of an MR, by an intent of the XR since it was refused (KR-05-68).
+func (m *model) grantedSince(path string, since int64) bool {
+	return slices.ContainsFunc(m.recent("xr"), func(o *unstructured.Unstructured) bool {
+		return slices.ContainsFunc(entriesOf(m, o), func(a v1alpha1.Allowance) bool {
+			return a.Relation == v1alpha1.RelationControllerChild && a.Generation > since &&
+				slices.ContainsFunc(a.Mutations, func(f v1alpha1.AllowedMutation) bool { return f.JSONPath == path })
+		})
+	})
+}
+
+// checkWants: (i) no path passes that was held and is neither approved nor granted since (KR-05-55).
 func (m *model) checkWants(key string, req *Request, d Decision, after *unstructured.Unstructured) {
 	if !m.composedUpdate(req) || m.mode != v1alpha1.ModeEnforce || passesAlways[d.Reason] {
 		return
@@ -162,8 +179,8 @@ func (m *model) checkWants(key string, req *Request, d Decision, after *unstruct
 	own := trace.Of(after.GetAnnotations()).Own()
 	approved := own != nil && own.Approval != nil && d.Reason == outcome.ReasonApproved
 	for path, value := range leavesOf(req.OldObject, after) {
-		if wants[path] == value && !approved {
-			m.fail("%s: %s passes (%s), which was held and is not approved", key, path, d.Reason)
+		if w := wants[path]; w.value == value && !approved && !m.grantedSince(path, w.since) {
+			m.fail("%s: %s passes (%s), which was held and is neither approved nor granted since", key, path, d.Reason)
 		}
 		delete(wants, path)
 	}

@@ -234,9 +234,11 @@ func (m *model) approve() {
 		return
 	}
 	m.forget(o)
-	user := m.voter()
-	m.vote(o.holder, o.id, user)
-	m.place(o.holder, user, fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+o.id, m.mode1()))
+	for voters := m.voters(); voters > 0; voters-- {
+		user := m.voter()
+		m.vote(o.holder, o.id, user)
+		m.place(o.holder, user, fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+o.id, m.mode1()))
+	}
 }
 
 // approveAny difference or deletion, without a digest, on the MR or the XR.

@@ -33,6 +33,14 @@ func (m *model) voter() subject.User {
 	return []subject.User{fx.Alice, {Name: "bob"}, {Name: "carl"}}[m.rng.IntN(3)]
 }
 
+// voters who approve a difference at once: one, or up to three of whom two may be the same.
+func (m *model) voters() int {
+	if !m.voted {
+		return 1
+	}
+	return 1 + m.rng.IntN(3)
+}
+
 // vote notes that a user approves a difference on a holder.
 func (m *model) vote(holder, id string, user subject.User) {
 	if m.votes[holder+" "+id] == nil {

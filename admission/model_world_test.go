@@ -67,7 +67,7 @@ type model struct {
 	kind   identity.Kind // of MRs
 	// drifts that are open, by id; wants is what Crossplane was last refused and still wants, by UID and path.
 	drifts map[string]*v1alpha1.Drift
-	wants  map[string]map[string]string
+	wants  map[string]map[string]want
 	upjet  bool          // loses Synced's observed generation
 	skew   time.Duration // of the gate controller's clock against the webhook's
 
@@ -96,7 +96,7 @@ func newModel(seed uint64, verbose bool) *model {
 		versions: map[string][]*unstructured.Unstructured{}, seen: map[string]int{}, cloud: map[string]*resource{"a": {}, "b": {}},
 		author: map[string][]string{}, placed: map[string]int{}, used: map[string]int{},
 		opened: map[string]int{}, shown: map[string]int{}, openedAt: map[string]int{},
-		grants: map[string]map[int64]modelGrant{}, drifts: map[string]*v1alpha1.Drift{}, wants: map[string]map[string]string{},
+		grants: map[string]map[int64]modelGrant{}, drifts: map[string]*v1alpha1.Drift{}, wants: map[string]map[string]want{},
 		votes: map[string]map[string]bool{},
 	}
 	m.kind = identity.Kind{Role: parent.RoleManaged, ManagementPolicies: true, ReconcileRequests: m.chance(2), Resource: "instances.aws.example.org"}
