@@ -28,7 +28,13 @@ type written struct {
 	by []writer
 }
 
-type writer struct{ user, manager string }
+type writer struct {
+	user string
+	by   manager
+}
+
+// manager of an entry of managedFields.
+type manager struct{ name, subresource string }
 
 // stated is a write of a user that changed the desired state of an object: who may be the user of a hop.
 type stated struct {
@@ -42,7 +48,7 @@ type auditEvent struct {
 	UserAgent        string
 	User             struct{ Username string }
 	ImpersonatedUser *struct{ Username string }
-	ObjectRef        struct{ Resource, Namespace, Name string }
+	ObjectRef        struct{ Resource, Subresource, Namespace, Name string }
 	ResponseStatus   struct{ Code int }
 	ResponseObject   json.RawMessage
 }
@@ -100,11 +106,11 @@ func (l *ledger) add(e auditEvent) error {
 		l.versions[e.ObjectRef.Namespace] = of
 	}
 	key := e.ObjectRef.Resource + "/" + o.GetName()
-	manager := at.Query().Get("fieldManager")
-	if manager == "" { // the API server's default
-		manager, _, _ = strings.Cut(e.UserAgent, "/")
+	name := at.Query().Get("fieldManager")
+	if name == "" { // the API server's default
+		name, _, _ = strings.Cut(e.UserAgent, "/")
 	}
-	of[key] = append(of[key], written{o, version, []writer{{e.author(), manager}}})
+	of[key] = append(of[key], written{o, version, []writer{{e.author(), manager{name, e.ObjectRef.Subresource}}}})
 	return nil
 }
 
@@ -129,7 +135,7 @@ func (l *ledger) objects(namespace string) map[string][]written {
 				before = versions[i-1].Unstructured
 			}
 			changed := managersOf(before, versions[i].Unstructured)
-			if made := slices.DeleteFunc(slices.Clone(versions[i].by), func(w writer) bool { return !changed[w.manager] }); len(made) > 0 {
+			if made := slices.DeleteFunc(slices.Clone(versions[i].by), func(w writer) bool { return !changed[w.by] }); len(made) > 0 {
 				versions[i].by = made
 			}
 		}
@@ -138,25 +144,22 @@ func (l *ledger) objects(namespace string) map[string][]written {
 	return out
 }
 
-// managersOf the entries of managedFields that a version has and the one before has not.
-func managersOf(before, after *unstructured.Unstructured) map[string]bool {
+// managersOf the entries of managedFields that a version has and the one before has not. An entry that only lost fields to another
+// manager keeps its time.
+func managersOf(before, after *unstructured.Unstructured) map[manager]bool {
 	had := map[string]bool{}
 	id := func(m metav1.ManagedFieldsEntry) string {
-		fields := ""
-		if m.FieldsV1 != nil {
-			fields = string(m.FieldsV1.Raw)
-		}
-		return fmt.Sprint(m.Manager, m.Operation, m.Subresource, m.Time, fields)
+		return fmt.Sprint(m.Manager, m.Operation, m.Subresource, m.Time)
 	}
 	if before != nil {
 		for _, m := range before.GetManagedFields() {
 			had[id(m)] = true
 		}
 	}
-	out := map[string]bool{}
+	out := map[manager]bool{}
 	for _, m := range after.GetManagedFields() {
 		if !had[id(m)] {
-			out[m.Manager] = true
+			out[manager{m.Manager, m.Subresource}] = true
 		}
 	}
 	return out
