@@ -218,13 +218,17 @@ func (w *InWrite) paused() bool {
 // existed before and that was paused or only observed. Its gate closes in the same
 // write: what changed outside meanwhile would be overwritten before the gate controller
 // masks the object (KR-13-12). One that its provider never reported on has nothing
-// outside yet: its creation goes on. Only who may write the status can change that.
+// outside yet: its creation goes on.
 func (w *InWrite) resumes() bool {
 	return w.Old != nil && !w.Remembered && !mask.Maskable(w.Before) && !w.Opens && w.observed()
 }
 
-// observed reports whether the provider ever reported on the stored object.
+// observed reports whether the provider ever reported on the stored object, or created what it represents. Who may write the status can
+// remove the one, but not the other.
 func (w *InWrite) observed() bool {
+	if w.Stored["crossplane.io/external-create-succeeded"] != "" {
+		return true
+	}
 	_, observed := parent.Outline(w.Request.Whole(), parent.RoleManaged).Condition("Ready")
 	return observed
 }
@@ -269,7 +273,7 @@ func (w *InWrite) transition(gate v1alpha1.Gate) (next v1alpha1.Gate, warnings [
 		Generation: w.Generation, Time: w.Now, CarryPendingDrift: w.CarryPendingDrift,
 	}
 	if w.Old != nil {
-		a.Paused = parent.IsPaused(w.Object) || parent.IsPaused(w.Old) || parent.IsStopped(w.Request.Whole())
+		a.Paused = parent.IsPaused(w.Object) || parent.IsPaused(w.Old) || !mask.Gives(w.Before, v1alpha1.VerbObserve) || parent.IsStopped(w.Request.Whole())
 	}
 	switch {
 	case a.Extends(): // by the new spec, and the status that the provider has reported so far

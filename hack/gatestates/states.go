@@ -125,8 +125,9 @@ func gateOpenings() []Transition {
 			When: "an accepted change, and the external resource differs elsewhere",
 		},
 		{
-			From: gateClosed, To: StatusHeld, By: by(MoverWebhook, MoverFunction), Reason: v1alpha1.GateReasonPaused,
-			When: "an accepted change, and crossplane.io/paused stops the provider; the gate opens once that has observed the resource again, and nothing else differs",
+			From: slices.Concat(from(StatusPaused), gateClosed), To: StatusHeld, By: by(MoverWebhook, MoverFunction), Reason: v1alpha1.GateReasonPaused,
+			When: "an accepted change, and crossplane.io/paused or [] stops the provider; the gate opens once that has observed the resource again, and " +
+				"nothing else differs",
 		},
 		{
 			From: gateOpen, To: StatusOpen, By: by(MoverWebhook, MoverFunction), Reason: v1alpha1.GateReasonChanged,
