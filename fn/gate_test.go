@@ -39,6 +39,14 @@ func (s *stage) confirm(size int64) {
 	s.live["a"] = o
 }
 
+// created composes want until the external resource of "a" is confirmed as created, which closes its gate.
+func (s *stage) created(want desire) {
+	s.t.Helper()
+	s.reconcile(want)
+	s.confirm(1)
+	s.reconcile(want)
+}
+
 // The gate without webhook and gate controller: the change and the opening in
 // one write, the closing in a later one (KR-09-11).
 func TestManagedGate(t *testing.T) {
@@ -143,9 +151,7 @@ func TestManagedGateDeadline(t *testing.T) {
 func TestManagedGateOff(t *testing.T) {
 	s := newStage(t, managed)
 	want := desire{"a": database(1)}
-	s.reconcile(want)
-	s.confirm(1)
-	s.reconcile(want)
+	s.created(want)
 	s.wantPolicies("Observe")
 	s.input = `{"gate":{"managementPolicies":"Managed"}}`
 	s.reconcile(want)
@@ -195,9 +201,7 @@ func TestMaskOfAGate(t *testing.T) {
 func TestManagedGateOutside(t *testing.T) {
 	s := newStage(t, managed)
 	want := desire{"a": database(1), "b": plain("x")}
-	s.reconcile(want)
-	s.confirm(1)
-	s.reconcile(want)
+	s.created(want)
 	s.confirm(1)
 	s.settle(want)
 	shown := func() string {
@@ -246,9 +250,7 @@ func TestManagedGateOutside(t *testing.T) {
 func TestManagedGateOutsideGuarded(t *testing.T) {
 	s := newStage(t, managed)
 	want := desire{"a": database(1)}
-	s.reconcile(want)
-	s.confirm(1)
-	s.reconcile(want)
+	s.created(want)
 	s.update("a", "kausality", func(o map[string]any) {
 		ssa.Child(ssa.Child(o, "metadata"), "annotations")[v1alpha1.AnnotationKeyUpdaters] = "13c7u"
 	})
@@ -314,9 +316,7 @@ func TestManagedGatePolicy(t *testing.T) {
 func TestManagedGatePaused(t *testing.T) {
 	s := newStage(t, managed)
 	want := desire{"a": database(1)}
-	s.reconcile(want)
-	s.confirm(1)
-	s.reconcile(want)
+	s.created(want)
 	s.confirm(1)
 	s.settle(want)
 

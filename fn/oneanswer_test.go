@@ -28,9 +28,7 @@ func (s *stage) untold(name string) {
 func TestGateStaysOpenUnconfirmed(t *testing.T) {
 	s := newStage(t, managed)
 	want := desire{"a": database(1)}
-	s.reconcile(want)
-	s.confirm(1)
-	s.reconcile(want)
+	s.created(want)
 	s.wantPolicies("Observe")
 	s.settle(want)
 
@@ -83,9 +81,7 @@ func TestUnsettledWhileChildUnobserved(t *testing.T) {
 func TestManagedGateApprovedDrift(t *testing.T) {
 	s := newStage(t, managed)
 	want := desire{"a": database(1)}
-	s.reconcile(want)
-	s.confirm(1)
-	s.reconcile(want)
+	s.created(want)
 	s.confirm(1)
 	s.settle(want)
 	s.confirm(5) // changed in the cloud
@@ -115,9 +111,7 @@ func TestManagedGateApprovedDrift(t *testing.T) {
 func TestManagedGateDeletionExpires(t *testing.T) {
 	s := newStage(t, managed)
 	want := desire{"a": database(1), "b": plain("x")}
-	s.reconcile(want)
-	s.confirm(1)
-	s.reconcile(want)
+	s.created(want)
 	s.confirm(1)
 	s.settle(want)
 	delete(want, "a")
@@ -148,9 +142,7 @@ func TestManagedGateDeletionExpires(t *testing.T) {
 func TestManagedGateOffWhileFrozen(t *testing.T) {
 	s := newStage(t, managed)
 	want := desire{"a": database(1)}
-	s.reconcile(want)
-	s.confirm(1)
-	s.reconcile(want)
+	s.created(want)
 	s.wantPolicies("Observe")
 	s.annotate(v1alpha1.AnnotationKeyFreeze, "true")
 	s.input = `{"gate":{"managementPolicies":"Managed"}}`

@@ -346,9 +346,7 @@ func TestFetchedPolicyNarrows(t *testing.T) {
 func TestPolicyOpensGate(t *testing.T) {
 	s := newStage(t, strings.Replace(narrow, `"settleGrace":"10s"`, `"settleGrace":"10s","gate":{"managementPolicies":"Managed"}`, 1))
 	want := desire{"a": database(1)}
-	s.reconcile(want)
-	s.confirm(1)
-	s.reconcile(want)
+	s.created(want)
 	s.wantPolicies("Observe")
 	s.confirm(1)
 	s.settle(want)
