@@ -222,7 +222,8 @@ func (r *run) judgeSecret(name string, before, after written) {
 	if maps.EqualFunc(was, is, func(a, b any) bool { return a == b }) {
 		return // metadata
 	}
-	if before.GetUID() != after.GetUID() { // it was deleted, and its creation has what is composed by now
+	// It was deleted, and its creation, or what fills an empty one that a user created instead, has what is composed by now.
+	if before.GetUID() != after.GetUID() || len(was) == 0 {
 		if !r.loud && !r.recovering && !slices.ContainsFunc(after.by, func(w writer) bool { return slices.Contains(r.editors(), w.user) }) {
 			r.fail("%s: no user requested that it is created again", what)
 		}

@@ -134,12 +134,30 @@ func (r *run) reason(ctx context.Context, name string) (string, error) {
 		case o.GetAnnotations()[v1alpha1.AnnotationKeyCompositionResourceName] != "database" || !refers(xr, name):
 			return "its composite does not refer to it", nil
 		}
+		if nameless, err := r.nameless(ctx); nameless != "" || err != nil {
+			return nameless, err
+		}
 	}
 	pending, err := r.pending(ctx, name)
 	if err != nil || len(pending) == 0 {
 		return "", err
 	}
 	return "a difference is reported: " + pending[0][0], nil
+}
+
+// nameless: what Crossplane composes next to the Database and has no resource name, or is a user's who created it when that was gone.
+// Crossplane composes nothing then, as the condition Synced of the composite shows.
+func (r *run) nameless(ctx context.Context) (string, error) {
+	for _, t := range []target{{story.Settings, r.setting}, {secrets, "login"}} {
+		switch o, err := r.of("", t.resource).Get(ctx, t.name, metav1.GetOptions{}); {
+		case kerrors.IsNotFound(err):
+		case err != nil:
+			return "", err
+		case o.GetAnnotations()[v1alpha1.AnnotationKeyCompositionResourceName] == "":
+			return fmt.Sprintf("Crossplane composes nothing: %s has no resource name", t.name), nil
+		}
+	}
+	return "", nil
 }
 
 // running is a patch that ends the pause of a managed resource or a composite.
@@ -353,15 +371,18 @@ func (r *run) restore(ctx context.Context) error {
 	return nil
 }
 
-// refer from the composite to its Database, and name that: otherwise Crossplane composes another one, which is held. What it composed
+// refer from the composite to its Database, and name what is composed: otherwise Crossplane composes another one, which is held, or, if one
+// has no name, composes nothing. One without a name may be a user's, who created it when the composed one was gone. What Crossplane composed
 // just before that from what it had read is written afterwards, so that both may be lost again.
 func (r *run) refer(ctx context.Context) error {
 	if !slices.Contains(r.alive(), r.managed) {
 		return nil
 	}
-	const named = `{"metadata":{"annotations":{"crossplane.io/composition-resource-name":"database"}}}`
-	if err := r.merge(ctx, story.Hans, story.Databases, r.managed, "%s", named); err != nil {
-		return err
+	for t, name := range map[target]string{{story.Databases, r.managed}: "database", {story.Settings, r.setting}: "settings", {secrets, "login"}: "login"} {
+		err := r.merge(ctx, story.Hans, t.resource, t.name, `{"metadata":{"annotations":{"crossplane.io/composition-resource-name":%q}}}`, name)
+		if err != nil && (t.name == r.managed || !kerrors.IsNotFound(err)) {
+			return err
+		}
 	}
 	o, err := r.of("", story.XDatabases).Get(ctx, composite, metav1.GetOptions{})
 	if err != nil || refers(o, r.managed) {

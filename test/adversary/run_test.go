@@ -181,6 +181,7 @@ func (r *run) rights() []byte {
 		{r.ns, "adversary-editor", mallory}, {r.ns, "adversary-editor", r.ci()}, {r.ns, "adversary-reporter", oscar},
 		{r.ns, editorsRole, edna}, {r.ns, "adversary-provider-editor", edna}, {r.ns, "adversary-janitor", dora},
 		{r.other, "adversary-editor", trudy}, {r.other, "adversary-policies", trudy},
+		{r.ns, "adversary-editor", story.Hans}, // of Secrets, too
 	} {
 		fmt.Fprintf(&out, "---\n{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {namespace: %s, name: %q}, "+
 			"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %s}, subjects: "+
