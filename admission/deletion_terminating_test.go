@@ -7,7 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/outcome"
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -33,6 +35,8 @@ func TestTerminatingDeletion(t *testing.T) {
 		"Ours":     {reason: "another list than the author's", before: masked, mods: []fx.Mod{fx.Policies(fx.Observe, fx.Delete)}, opts: enforced()},
 		"ReApplied": {reason: "the author's value again: the stored one is kept", before: masked, mods: []fx.Mod{all},
 			opts: enforced(), want: true},
+		"Braked": {reason: "paused while its approved deletion was under way", before: fx.With(fx.Instance(), open, fx.Deleting, fx.Policies()),
+			mods: []fx.Mod{all}, opts: enforced()},
 		"Policy": {reason: "a deletionPolicy that is not Orphan any more", before: fx.With(fx.Unmasked(), fx.Deleting, orphan),
 			mods: []fx.Mod{fx.Set("Delete", "spec", "deletionPolicy")}, opts: enforced()},
 		"PolicyStays": {reason: "deletionPolicy Orphan outranks *", before: fx.With(waits, orphan), mods: []fx.Mod{all}, opts: enforced(), want: true},
@@ -58,8 +62,12 @@ func TestTerminatingDeletion(t *testing.T) {
 				t.Errorf("%s: %s: %s", tc.reason, d.Reason, d.Message)
 			}
 			approved := setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+d.Digest.ID(), "once")}}.world()
-			if d := decide(t, approved, tc.opts, by(byCrossplane(Update, tc.before, tc.mods...), tc.user, tc.manager)); !d.Allowed || d.Claim == nil {
+			req := by(byCrossplane(Update, tc.before, tc.mods...), tc.user, tc.manager)
+			if d = decide(t, approved, tc.opts, req); !d.Allowed || d.Claim == nil {
 				t.Errorf("%s, approved: %s, claim %v", tc.reason, d.Message, d.Claim)
+			}
+			if stored := parent.PoliciesOf(apply(req.Object, d)); !mask.Gives(stored, v1alpha1.VerbDelete) {
+				t.Errorf("%s, approved: stored as %v", tc.reason, stored)
 			}
 		})
 	}

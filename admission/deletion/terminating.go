@@ -5,6 +5,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/actor"
 	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
@@ -44,7 +45,7 @@ func (ev *decider) terminatingDeletion() (*outcome.Verdict, Finding, error) {
 // controller.
 func (ev *decider) keepsPolicies() bool {
 	p := ev.Desired
-	if p.Remembered && slices.Equal(p.Incoming, p.Before) {
+	if p.Remembered && mask.ReApplied(p.Before, p.Stored, p.Incoming) {
 		return true
 	}
 	return !slices.Equal(p.Incoming, p.Stored) &&

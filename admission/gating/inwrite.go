@@ -164,7 +164,7 @@ func (w *InWrite) terminating() Edits {
 	}
 	before, ok := mask.ParseAuthor(stored[v1alpha1.AnnotationKeyManagementPolicies])
 	was, is := mask.Gives(w.StoredPolicies, v1alpha1.VerbDelete), mask.Gives(w.IncomingPolicies, v1alpha1.VerbDelete)
-	if was != is && w.ByController || ok && !was && slices.Equal(w.IncomingPolicies, before) {
+	if was != is && w.ByController || ok && !was && mask.ReApplied(before, w.StoredPolicies, w.IncomingPolicies) {
 		return w.with(w.StoredPolicies)
 	}
 	return Edits{}

@@ -89,6 +89,12 @@ func Maskable(author []string) bool {
 	return Gives(author, o) && slices.ContainsFunc(Expand(author), func(v v1alpha1.Verb) bool { return v == c || v == u || v == d || v == li })
 }
 
+// ReApplied reports whether incoming is the author's value again, as a re-apply brings it, where stored is a mask of it: no request of the
+// author. That ends a pause with [], which is none of Kausality's.
+func ReApplied(author, stored, incoming []string) bool {
+	return slices.Equal(incoming, author) && Gives(stored, o)
+}
+
 // Policies returns the management policies to store: the smallest legal set that holds Observe and those
 // of the wanted verbs that the author gave, without any verb the author did not give. Where no legal set
 // holds them all (Update and Delete without Create), the one that holds most is taken, Delete before
