@@ -279,7 +279,7 @@ func (r *run) alive() []string {
 }
 
 // findWaiting finds the Databases that were paused with [], and then deleted: nothing happens outside until
-// their managementPolicies are changed, and that is refused (KR-13-60).
+// their managementPolicies are changed, and that is refused (KR-13-60), unless the deletion was approved.
 func (r *run) findWaiting(ctx context.Context) error {
 	r.waiting = map[string]bool{}
 	xr, err := r.of("", story.XDatabases).Get(ctx, composite, metav1.GetOptions{})
@@ -306,8 +306,15 @@ func (r *run) findWaiting(ctx context.Context) error {
 		r.waiting[name] = true
 		r.note("%s waits to be deleted", name)
 		err = r.merge(ctx, story.Hans, story.Databases, name, `{"spec":{"managementPolicies":["*"]}}`)
-		if err == nil || !strings.Contains(err.Error(), "ExternalDeletionNotAllowed") {
-			return fmt.Errorf("resuming the deletion of %s is not refused: %w", name, err)
+		switch {
+		case err == nil && r.mayGo(name):
+			r.note("%s is resumed, and goes, as was approved", name)
+			delete(r.waiting, name)
+			r.goes = true
+		case err == nil:
+			return fmt.Errorf("resuming the deletion of %s is not refused", name)
+		case !strings.Contains(err.Error(), "ExternalDeletionNotAllowed"):
+			return fmt.Errorf("resume the deletion of %s: %w", name, err)
 		}
 	}
 	return nil
