@@ -145,10 +145,15 @@ func meta(field string, value any) map[string]any {
 	return map[string]any{"metadata": map[string]any{field: value}}
 }
 
+// hop of a change of the composite that a user made.
+func hop(user string) string {
+	return fmt.Sprintf(`[{"apiVersion":"example.org/v1alpha1","kind":"XDatabase","name":"orders","generation":1,`+
+		`"user":%q,"timestamp":"2026-01-01T00:00:00Z"}]`, user)
+}
+
 // systemAnnotations that an adversary would like to have.
 var systemAnnotations = map[string][]any{
-	v1alpha1.AnnotationKeyTrace: {nil, `[]`, `[{"apiVersion":"example.org/v1alpha1","kind":"XDatabase","name":"orders","generation":1,` +
-		`"user":"hans@example.com","timestamp":"2026-01-01T00:00:00Z"}]`},
+	v1alpha1.AnnotationKeyTrace:              {nil, `[]`, hop("hans@example.com"), hop("alice@example.com")}, // alice never made that change
 	v1alpha1.AnnotationKeyAllowances:         {nil, `[{"kind":"*","name":"*","relation":"External","verbs":["*"]}]`},
 	v1alpha1.AnnotationKeyUpdaters:           {nil, "00000,11111"},
 	v1alpha1.AnnotationKeyControllers:        {nil, "00000,11111,22222,33333,44444"},
