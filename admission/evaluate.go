@@ -109,11 +109,11 @@ var parentSteps = []step{
 	allowWithoutParent,  // KR-05-01
 	findParent,          // KR-05-03, KR-05-04
 	classifyChange,
-	leaveToLive,                // KR-05-20
-	refuseCreationBelowDeleted, // KR-05-69
-	allowBelowDeleted,          // KR-05-05
-	refuseFrozen,               // KR-05-06
-	allowInitializing,          // KR-05-07
+	leaveToLive,        // KR-05-20
+	refuseBelowDeleted, // KR-05-69
+	allowBelowDeleted,  // KR-05-05
+	refuseFrozen,       // KR-05-06
+	allowInitializing,  // KR-05-07
 }
 
 var changeSteps = []step{
@@ -278,18 +278,25 @@ func allowWithoutParent(ev *evaluation) (*outcome.Verdict, error) {
 }
 
 // leaveToLive ends the pass over a cached parent where the change is drift: whatever this pass found, it would be decided again on the
-// live parent (KR-05-20). So is a creation by Crossplane: it may have read the composite before that was deleted (KR-05-69).
+// live parent (KR-05-20). So is what Crossplane begins to compose: it may have read the composite before that was deleted (KR-05-69).
 func leaveToLive(ev *evaluation) (*outcome.Verdict, error) {
-	if !ev.cached() || ev.effectiveClass() != outcome.ClassDrift && !(ev.Req.Operation == Create && subject.IsComposedApply(ev.Manager)) {
+	if !ev.cached() || ev.effectiveClass() != outcome.ClassDrift && !beginsToCompose(ev) {
 		return nil, nil
 	}
 	return &outcome.Verdict{Answer: outcome.Answer{Class: outcome.ClassDrift, Reason: outcome.ReasonDrift}}, nil
 }
 
-// refuseCreationBelowDeleted refuses what Crossplane composes from a composite that it read before that was deleted: from one that is
-// being deleted it composes nothing. A managed resource would be created outside, and its deletion is not approved (KR-05-69).
-func refuseCreationBelowDeleted(ev *evaluation) (*outcome.Verdict, error) {
-	if ev.Req.Operation != Create || !ev.parent().Deleting() || ev.Mode != v1alpha1.ModeEnforce || !subject.IsComposedApply(ev.Manager) {
+// beginsToCompose reports whether Crossplane creates an object of a composite, or adopts one that a user created.
+func beginsToCompose(ev *evaluation) bool {
+	return subject.IsComposedApply(ev.Manager) &&
+		(ev.Req.Operation == Create || ev.Req.Operation == Update && !parent.SameController(ev.Req.OldObject, ev.Req.Object))
+}
+
+// refuseBelowDeleted refuses what Crossplane begins to compose from a composite that it read before that was deleted: from one that is
+// being deleted it composes nothing. A managed resource would be created outside, and its deletion is not approved; what a user created
+// would be deleted with the composite (KR-05-69).
+func refuseBelowDeleted(ev *evaluation) (*outcome.Verdict, error) {
+	if !ev.parent().Deleting() || ev.Mode != v1alpha1.ModeEnforce || !beginsToCompose(ev) {
 		return nil, nil
 	}
 	return ev.refuse(outcome.Refusal{Code: outcome.CodeComposed, Reason: outcome.ReasonStaleRead,
