@@ -57,6 +57,36 @@ func TestDeletePaused(t *testing.T) {
 	}
 }
 
+// TestResumeDeletionUnderWay: a pause with [] stops a deletion that an open gate carries out already, and what that has used does not
+// resume it (KR-13-60).
+func TestResumeDeletionUnderWay(t *testing.T) {
+	paused := fx.With(fx.Instance(), append(openForDelete, fx.Policies(), fx.Deleting)...)
+	mr, xr := parent.Sum(fx.With(paused, fx.Policies("*")), parent.RoleManaged), parent.Sum(fx.Composite(), parent.RoleComposite)
+	own, whole := identity.DeletionDigest(xr, mr).ID(), identity.WholeOf(xr, []*parent.State{mr}).Digest.ID()
+	resume := func(xr ...fx.Mod) Decision {
+		w := setting{xr: xr}.world()
+		w.managed = []*parent.State{mr}
+		return decide(t, w, enforced(), by(byCrossplane(Update, paused, fx.Policies("*")), fx.Alice, "kubectl"))
+	}
+	if d := resume(); d.Allowed || !strings.Contains(d.Message, own+"=once") {
+		t.Errorf("without an approval: allowed %t: %s", d.Allowed, d.Message)
+	}
+	for id, mode := range map[string]string{own: "always", whole: "once"} {
+		if d := resume(fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+id, mode)); !d.Allowed || d.Claim != nil {
+			t.Errorf("an approval that lasts: allowed %t, claim %v: %s", d.Allowed, d.Claim, d.Message)
+		}
+	}
+	once := fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+own, "once")
+	d := resume(once)
+	if !d.Allowed || d.Claim == nil {
+		t.Fatalf("an approval that is still to be used: %s", d.Message)
+	}
+	used := strings.Replace(d.Claim.Value, `"pending"`, `"used"`, 1)
+	if d := resume(once, fx.Annotate(v1alpha1.AnnotationKeyClaims, used)); d.Allowed || !strings.Contains(d.Message, "once: again, after") {
+		t.Errorf("a used approval: allowed %t: %s", d.Allowed, d.Message)
+	}
+}
+
 // What was approved while it was paused is used when its author lets it go on (KR-13-66, KR-13-60).
 func TestResumeAfterApprovedDeletion(t *testing.T) {
 	paused := fx.With(fx.Instance(), fx.Policies(), fx.Deleting, fx.Unannotate(v1alpha1.AnnotationKeyManagementPolicies, v1alpha1.AnnotationKeyGate))

@@ -89,8 +89,8 @@ func Maskable(author []string) bool {
 	return Gives(author, o) && slices.ContainsFunc(Expand(author), func(v v1alpha1.Verb) bool { return v == c || v == u || v == d || v == li })
 }
 
-// ReApplied reports whether incoming is the author's value again, as a re-apply brings it, where stored is a mask of it: no request of the
-// author. That ends a pause with [], which is none of Kausality's.
+// ReApplied reports whether incoming is the author's value, applied again over stored, a mask of it: the author requests nothing by that.
+// A mask is never []: a user has paused the object, and requests by the same value that it goes on.
 func ReApplied(author, stored, incoming []string) bool {
 	return slices.Equal(incoming, author) && Gives(stored, o)
 }
