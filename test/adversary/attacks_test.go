@@ -361,6 +361,16 @@ func (r *run) remove(ctx context.Context) {
 		err = r.of(user, t.resource).Delete(ctx, t.name, o)
 	}
 	r.note("%s %s %s (%s) by %s: %s", how, t.resource.Resource, t.name, *o.PropagationPolicy, user, result(err))
+	if t.resource == secrets && r.rng.IntN(2) == 0 {
+		r.occupy(ctx, user, t.name)
+	}
+}
+
+// occupy the name of a Secret that was deleted with an empty one.
+func (r *run) occupy(ctx context.Context, user, name string) {
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name}}}
+	_, err := r.of(user, secrets).Create(ctx, o, metav1.CreateOptions{FieldManager: r.manager()})
+	r.note("create an empty secret %s by %s: %s", name, user, result(err))
 }
 
 // report a status that is not so, as a user who may.
