@@ -134,7 +134,21 @@ func TestFullDisk(t *testing.T) {
 	require.ErrorContains(t, err, "3 results of this run are in /dev/full; RESUME=1 goes on after them")
 }
 
-// TestNothingKept: without a file nothing is kept, and nothing was played.
+// TestNothingPlayed: a campaign of which no item was selected has not passed, with a file or without; one of which all had passed has.
+func TestNothingPlayed(t *testing.T) {
+	repository(t)
+	file := filepath.Join(t.TempDir(), "some.tsv")
+	require.ErrorContains(t, open(t, "", false).Close(), "nothing was played")
+	require.ErrorContains(t, open(t, file, false).Close(), "matches no item")
+	first := open(t, file, false)
+	require.NoError(t, first.Add(Result{Item: "a", Passed: true}))
+	require.NoError(t, first.Close())
+	again := open(t, file, true)
+	require.True(t, again.Passed("a"))
+	require.NoError(t, again.Close())
+}
+
+// TestNothingKept: without a file nothing is kept.
 func TestNothingKept(t *testing.T) {
 	r, err := (&Flags{file: new(string), resume: new(bool)}).Open()
 	require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -123,10 +124,12 @@ func Register() *Flags {
 	}
 }
 
-// Record of a campaign that is played. A nil Record keeps nothing. It is safe for concurrent use.
+// Record of a campaign that is played. Without a file it keeps nothing. It is safe for concurrent use.
 type Record struct {
 	commit string
 	passed map[string]bool
+	// some item was played, or had passed before.
+	some atomic.Bool
 
 	mu   sync.Mutex
 	file *os.File
@@ -136,11 +139,11 @@ type Record struct {
 	broken error
 }
 
-// Open the record that the flags name, for the repository with the working directory; nil if they name none. Paths are those that the
-// results depend on, relative to the root of the repository. Without -campaign.resume it is empty.
+// Open the record that the flags name, for the repository with the working directory; one without a file if they name none. Paths are
+// those that the results depend on, relative to the root of the repository. Without -campaign.resume it is empty.
 func (f *Flags) Open(paths ...string) (*Record, error) {
 	if *f.file == "" {
-		return nil, nil //nolint:nilnil // A nil Record keeps nothing.
+		return &Record{}, nil
 	}
 	repository, err := At(".")
 	if err != nil {
@@ -204,19 +207,23 @@ func (r *Record) cut(resume bool) error {
 	return err
 }
 
-// Passed reports whether an item need not be played.
-func (r *Record) Passed(item string) bool { return r != nil && r.passed[item] }
+// Passed reports whether an item of the campaign need not be played.
+func (r *Record) Passed(item string) bool {
+	r.some.Store(true)
+	return r.passed[item]
+}
 
 // Add the result of an item that was played; its commit and time are set. It is stored when Add returns without an error. An item without a
 // result is played by the next resume.
 func (r *Record) Add(result Result) error {
-	if r == nil {
-		return nil
-	}
+	r.some.Store(true)
 	result.Commit, result.At = r.commit, time.Now()
 	line := result.String()
 	if read, err := parse(strings.TrimSuffix(line, "\n")); err != nil || read.Item != result.Item {
 		return fmt.Errorf("result %q cannot be read again: %w", line, err)
+	}
+	if r.file == nil {
+		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -232,10 +239,14 @@ func (r *Record) Add(result Result) error {
 	return nil
 }
 
-// Close the file.
+// Close the file. It is an error if the campaign had no item: what played nothing has not passed.
 func (r *Record) Close() error {
-	if r == nil {
-		return nil
+	var errs []error
+	if !r.some.Load() {
+		errs = append(errs, errors.New("nothing was played: what was selected, by ONLY, SEEDS or FIRST, matches no item of the campaign"))
 	}
-	return r.file.Close()
+	if r.file != nil {
+		errs = append(errs, r.file.Close())
+	}
+	return errors.Join(errs...)
 }
