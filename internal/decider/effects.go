@@ -119,7 +119,11 @@ func (dr *Decider) Status(ctx context.Context, req *admission.Request) (d admiss
 			d, drop = admission.Decision{Answer: admission.Answer{Allowed: true}}, -1
 		}
 	}()
-	noteStatus(dr, req)
+	if err := known(ctx, dr); err != nil {
+		dr.Log.Error(err, "cannot note the writer of a status", "kind", req.Kind.String(), "namespace", req.Namespace, "name", req.Name)
+	} else {
+		noteStatus(dr, req)
+	}
 	return admission.KeepMetadata(req), dr.dropCondition(ctx, req)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
 
@@ -31,7 +32,7 @@ func (k *Kinds) Rediscover() {
 // RunDiscovery keeps the built-in kinds current until the context ends. It does
 // nothing until onDiscovered is set and rediscover was called.
 func (k *Kinds) RunDiscovery(ctx context.Context, client discovery.DiscoveryInterface) {
-	if k.OnDiscovery == nil || !k.Synced(ctx) {
+	if k.OnDiscovery == nil || !cache.WaitForCacheSync(ctx.Done(), k.HasSynced) {
 		return
 	}
 	next := time.NewTimer(rediscoverAfter)
