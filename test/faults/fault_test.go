@@ -82,6 +82,8 @@ func (e *environment) begin(ctx context.Context, in injection) (effect, error) {
 		return e.unconvert(ctx)
 	case expired:
 		return e.expire(ctx, in.component)
+	case silent:
+		return e.silence(ctx, in)
 	default:
 		return e.sever(in), nil
 	}
@@ -120,6 +122,14 @@ func (e *environment) sever(in injection) effect {
 		}
 		return nil
 	}}
+}
+
+// silence the watches of a component, and change an object that each of them watches: some see nothing else of a chapter.
+func (e *environment) silence(ctx context.Context, in injection) (effect, error) {
+	out := e.sever(in)
+	at := fmt.Sprintf(`{"metadata":{"annotations":{"silence":%q}}}`, time.Now().Format(time.RFC3339Nano))
+	_, err := e.admin.Resource(namespaces).Patch(ctx, metav1.NamespaceDefault, types.MergePatchType, []byte(at), metav1.PatchOptions{})
+	return out, err
 }
 
 // fill the disk of a process: it cannot write to any file. A process that ends of it is
@@ -280,8 +290,10 @@ func (e *environment) expire(ctx context.Context, component string) (effect, err
 	}
 	restarted := e.restarted(map[string]int{component: p.Pid()})
 	p.Kill()
-	return effect{func(ctx context.Context) error {
-		return errors.Join(restarted(ctx), e.renewed(ctx, name, slices.Concat(cert, key)))
+	return effect{func(ctx context.Context) error { // it is the leader again once its lease has ended
+		return persist(ctx, func(ctx context.Context) error {
+			return errors.Join(restarted(ctx), e.renewed(ctx, name, slices.Concat(cert, key)))
+		})
 	}, nothing}, nil
 }
 
