@@ -147,12 +147,13 @@ func (o Options) manager() (manager.Manager, error) {
 // handlers by path. controller-runtime counts and times what they answer.
 func handlers(h *Handler, end *serving.Drain) http.Handler {
 	s := ctrlwebhook.NewServer(ctrlwebhook.Options{})
-	limits := review.NewInflight()
+	limits, known := review.NewInflight(), func(ctx context.Context) error { return decider.Known(ctx, h.Decider) }
 	for path, handler := range map[string]http.Handler{
-		PathMutate:   telemetry.Incoming(review.Served(h.answer, limits, h.Log)),
+		PathMutate:   telemetry.Incoming(review.Once(known, review.Served(h.answer, limits, h.Log), h.Log)),
 		PathPolicies: &ctrlwebhook.Admission{Handler: policystore.Validator{Kinds: h.Kinds}},
-		PathRollouts: review.Served(rollouts.Handler{Evaluator: h.Evaluator, Current: h.Evaluators, Claims: h.ClaimsKeys(), Log: h.Log}.Answer, limits, h.Log),
-		PathStatus:   review.Served(StatusHandler{h}.answer, limits, h.Log),
+		PathRollouts: review.Once(known, review.Served(rollouts.Handler{Evaluator: h.Evaluator, Current: h.Evaluators, Claims: h.ClaimsKeys(), Log: h.Log}.Answer,
+			limits, h.Log), h.Log),
+		PathStatus: review.Served(StatusHandler{h}.answer, limits, h.Log),
 	} {
 		s.Register(path, end.Handler(handler))
 	}

@@ -7,11 +7,13 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-logr/logr"
 	authv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -49,7 +51,7 @@ type Cluster struct {
 	// Log of what concerns all of it. Set it before Start.
 	Log logr.Logger
 
-	ready    atomic.Bool
+	stage    atomic.Int32
 	keyed    atomic.Bool
 	coverage coverage
 	wholes   *wholes
@@ -114,15 +116,36 @@ func (c *Cluster) discoverKinds(ctx context.Context) {
 // NeedLeaderElection is false: every replica sees.
 func (c *Cluster) NeedLeaderElection() bool { return false }
 
+// The stages of a Cluster, which only go forward.
+const (
+	isStarting int32 = iota
+	// isKnown: kinds and modes are.
+	isKnown
+	// isReady: all that is watched was read.
+	isReady
+)
+
 // Ready reports what is not read yet. Once everything was, it stays ready: a kind
 // that is watched later and cannot be read must not take the process out of
 // service.
 func (c *Cluster) Ready() error {
 	switch {
-	case c.ready.Load():
+	case c.stage.Load() == isReady:
 		return nil
 	case noClaimsKey(c) != nil:
 		return noClaimsKey(c)
+	case unread(c) != nil:
+		return unread(c)
+	case !c.States.HasSynced():
+		return errors.New("the watched objects are not read yet")
+	}
+	c.stage.Store(isReady)
+	return nil
+}
+
+// unread reports what is not read yet of that which decides in which mode an object is, and what its kind is; nil for nothing.
+func unread(c *Cluster) error {
+	switch {
 	case !c.Kinds.HasSynced():
 		return errors.New("the CRDs are not read yet")
 	case !c.Scope.HasSynced():
@@ -131,11 +154,31 @@ func (c *Cluster) Ready() error {
 		return errors.New("the Namespaces are not read yet")
 	case !c.Policies.HasSynced():
 		return errors.New("the Kausality policies are not read yet")
-	case !c.States.HasSynced():
-		return errors.New("the watched objects are not read yet")
 	}
-	c.ready.Store(true)
 	return nil
+}
+
+const (
+	// awaited is how long a request waits for a process that has just started to know kinds and modes, and awaitEvery how often it looks.
+	awaited    = time.Second
+	awaitEvery = 20 * time.Millisecond
+)
+
+// Await that kinds and modes are known, at most a second: an object of a kind that is not known has no gate and no secrets, and in a mode
+// that is not known no decision can fail as it must (KR-13-76). The error has what is not read yet.
+func Await(ctx context.Context, c *Cluster) error {
+	if c.stage.Load() != isStarting { // each request needs it
+		return nil
+	}
+	var err error
+	_ = wait.PollUntilContextTimeout(ctx, awaitEvery, awaited, true, func(context.Context) (bool, error) { // what is missing is the error
+		err = unread(c)
+		return err == nil, nil
+	})
+	if err == nil {
+		c.stage.CompareAndSwap(isStarting, isKnown)
+	}
+	return err
 }
 
 // Self returns the user name of this process. It waits for a missing

@@ -169,9 +169,6 @@ func label(dr *Decider, req *admission.Request) string {
 // decideOn the object that a request is about.
 func (dr *Decider) decideOn(ctx context.Context, in Incoming) (admission.Decision, error) {
 	req := in.Request
-	if err := known(ctx, dr); err != nil {
-		return admission.Decision{}, err
-	}
 	asStored := req.OldObject
 	if req.Subresource == admission.SubresourceScale {
 		gone, err := dr.scaling(ctx, in)
@@ -201,14 +198,6 @@ func (dr *Decider) decideOn(ctx context.Context, in Incoming) (admission.Decisio
 		d.Annotations = dr.ClaimsKeys().SealIn(states.Sealed(req.Ref()), d.Annotations)
 	}
 	return d, err
-}
-
-// known waits until the kinds of the cluster are, before the first decision of a replica (KR-13-76).
-func known(ctx context.Context, dr *Decider) error {
-	if dr.Cluster == nil {
-		return nil
-	}
-	return dr.Cluster.Kinds.Await(ctx)
 }
 
 // ClaimsKeys returns the keys that seal claims; none without a cluster.

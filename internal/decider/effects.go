@@ -14,6 +14,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/outcome"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/internal/cluster"
 	"github.com/kausality-io/function-kausality/internal/cluster/states"
 	"github.com/kausality-io/function-kausality/internal/decider/stored"
 	"github.com/kausality-io/function-kausality/internal/drift"
@@ -119,12 +120,20 @@ func (dr *Decider) Status(ctx context.Context, req *admission.Request) (d admiss
 			d, drop = admission.Decision{Answer: admission.Answer{Allowed: true}}, -1
 		}
 	}()
-	if err := known(ctx, dr); err != nil {
+	if err := Known(ctx, dr); err != nil {
 		dr.Log.Error(err, "cannot note the writer of a status", "kind", req.Kind.String(), "namespace", req.Namespace, "name", req.Name)
 	} else {
 		noteStatus(dr, req)
 	}
 	return admission.KeepMetadata(req), dr.dropCondition(ctx, req)
+}
+
+// Known waits until this replica knows kinds and modes, at most a second; the error has what it does not (KR-13-76).
+func Known(ctx context.Context, dr *Decider) error {
+	if dr.Cluster == nil {
+		return nil
+	}
+	return cluster.Await(ctx, dr.Cluster)
 }
 
 // noteStatus passes on who writes a status.

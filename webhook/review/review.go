@@ -94,6 +94,19 @@ func Served(answer Answerer, limits *Inflight, log logr.Logger) http.Handler {
 	})
 }
 
+// Once this replica knows kinds and modes, reviews are served by next. A review that comes too early is not answered but with an HTTP code, for
+// which the API server applies the failure policy: that has the mode (KR-13-76).
+func Once(known func(context.Context) error, next http.Handler, log logr.Logger) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := known(r.Context()); err != nil {
+			log.Error(err, "cannot decide yet")
+			http.Error(w, err.Error()+"; try again", http.StatusServiceUnavailable)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // BodyOf a request; an error comes with what was read and the HTTP code to answer.
 func BodyOf(w http.ResponseWriter, r *http.Request) (body []byte, code int32, err error) {
 	if t := r.Header.Get("Content-Type"); t != "application/json" {

@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
 
@@ -32,7 +31,7 @@ func (k *Kinds) Rediscover() {
 // RunDiscovery keeps the built-in kinds current until the context ends. It does
 // nothing until onDiscovered is set and rediscover was called.
 func (k *Kinds) RunDiscovery(ctx context.Context, client discovery.DiscoveryInterface) {
-	if k.OnDiscovery == nil || !cache.WaitForCacheSync(ctx.Done(), k.HasSynced) {
+	if k.OnDiscovery == nil || !k.Synced(ctx) {
 		return
 	}
 	next := time.NewTimer(rediscoverAfter)

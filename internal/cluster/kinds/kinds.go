@@ -2,12 +2,9 @@ package kinds
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,8 +44,6 @@ type Kinds struct {
 	Mapper   meta.RESTMapper
 	informer cache.SharedIndexInformer
 	taken    cache.ResourceEventHandlerRegistration
-
-	synced atomic.Bool
 
 	mu     sync.RWMutex
 	byGVK  map[schema.GroupVersionKind]version
@@ -138,30 +133,13 @@ func (k *Kinds) names(group string, anyGroup bool) []string {
 // Run the watch until the context ends.
 func (k *Kinds) Run(ctx context.Context) { k.informer.RunWithContext(ctx) }
 
+// Synced waits until the CRDs are known.
+func (k *Kinds) Synced(ctx context.Context) bool {
+	return cache.WaitForCacheSync(ctx.Done(), k.HasSynced)
+}
+
 // HasSynced reports whether the CRDs were read and taken.
-func (k *Kinds) HasSynced() bool {
-	if !k.synced.Load() && k.taken.HasSynced() { // each request needs it
-		k.synced.Store(true)
-	}
-	return k.synced.Load()
-}
-
-// awaited is how long a request waits for the CRDs of a process that has just started.
-const awaited = time.Second
-
-// Await that the CRDs are known, at most a second. It is an error if they are not: of a kind that is not known yet, neither who controls it
-// nor its gate nor what is secret in it would be (KR-13-76).
-func (k *Kinds) Await(ctx context.Context) error {
-	if k.HasSynced() {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, awaited)
-	defer cancel()
-	if !cache.WaitForCacheSync(ctx.Done(), k.HasSynced) {
-		return errors.New("the CRDs are not read yet; try again")
-	}
-	return nil
-}
+func (k *Kinds) HasSynced() bool { return k.taken.HasSynced() }
 
 // learn what a CRD defines, and call the listeners with what changed, without the lock:
 // they read Kinds.

@@ -51,8 +51,8 @@ func schemasOf(t *testing.T, served discovery.DiscoveryInterface) (*Schemas, *fa
 	s := &Schemas{kinds: kinds, client: client, discovery: documents{served}, now: time.Now, byKind: lru.New(maxSchemas), documents: lru.New(maxSchemas)}
 	kinds.OnDefined(func(gk schema.GroupKind) { s.byKind.Remove(gk) })
 	go kinds.Run(t.Context())
-	if err := kinds.Await(t.Context()); err != nil {
-		t.Fatal(err)
+	if !kinds.Synced(t.Context()) {
+		t.Fatal("the CRDs are not read")
 	}
 	return s, client
 }
