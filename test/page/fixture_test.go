@@ -48,9 +48,17 @@ func newFixture(t *testing.T, ns string) *fixture {
 	return newTerminalFixture(t, ns)
 }
 
-// newTerminalFixture of a test that runs with others, and needs no browser.
+// begun are the namespaces of the tests that have begun.
+var begun []string
+
+// newTerminalFixture of a test that runs with others, and needs no browser. The name of its namespace is part of that of no other: tests click the
+// first link with a text.
 func newTerminalFixture(t *testing.T, ns string) *fixture {
 	t.Helper()
+	for _, other := range begun { // one test begins after another
+		require.False(t, strings.Contains(other, ns) || strings.Contains(ns, other), "%s and %s are one for a test that clicks either", ns, other)
+	}
+	begun = append(begun, ns)
 	t.Parallel()
 	s := &fixture{t: t, ns: ns}
 	var err error

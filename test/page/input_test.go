@@ -116,15 +116,15 @@ func TestUsedLink(t *testing.T) {
 // TestHostile covers KR-17-14: a name and a value with markup are text, and a value of 1 MB is cut.
 func TestHostile(t *testing.T) {
 	const markup = `<script>document.title="owned"</script><img src=x onerror="document.title='owned'">`
-	s := newFixture(t, "hostile")
+	s := newFixture(t, "pagehostile")
 	var err error
 	s.hans, err = the.as(markup)
 	require.NoError(t, err)
 	s.settled("orders")
-	s.revision("hostile-7f3")
-	s.refused("hostile-7f3", "</pre>"+markup+strings.Repeat("x", 1_000_000), "orders")
+	s.revision("pagehostile-7f3")
+	s.refused("pagehostile-7f3", "</pre>"+markup+strings.Repeat("x", 1_000_000), "orders")
 	b := look(t, hans)
-	b.reloads("hostile-7f3")
+	b.reloads("pagehostile-7f3")
 	unharmed := func() {
 		t.Helper()
 		var title string
@@ -139,9 +139,9 @@ func TestHostile(t *testing.T) {
 		assert.Less(t, all.Bytes, 100_000)
 	}
 	unharmed()
-	b.click("hostile-7f3")
+	b.click("pagehostile-7f3")
 	unharmed()
-	b.click("hostile-orders")
+	b.click("pagehostile-orders")
 	b.awaits(markup, "script", "document.title=")
 	unharmed()
 	b.click("Approve once")

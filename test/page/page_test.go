@@ -19,31 +19,31 @@ import (
 // TestNewcomer covers KR-17-12 and KR-17-17: a user who sees the page for the first time finds what waits, its cause and its difference, approves
 // exactly that, and sees it reach the cloud. Another change of the same cause still waits.
 func TestNewcomer(t *testing.T) {
-	s := newFixture(t, "newcomer")
+	s := newFixture(t, "pagenewcomer")
 	s.settled("orders", "invoices")
-	s.revision("newcomer-7f3")
-	s.refused("newcomer-7f3", "gold", "orders", "invoices")
+	s.revision("pagenewcomer-7f3")
+	s.refused("pagenewcomer-7f3", "gold", "orders", "invoices")
 	b := look(t, hans)
-	b.reloads("newcomer-7f3", "2 changes", alice, `"bronze" → "gold"`)
-	b.click("newcomer-7f3")
-	b.awaits("Database newcomer/newcomer-orders", "Database newcomer/newcomer-invoices")
-	b.click("newcomer-orders")
-	b.awaits("spec.forProvider.tags.tier", `"bronze"`, `"gold"`, "No votes.", "XStore newcomer/orders", hans, "External resource newcomer-orders", "gate closed")
+	b.reloads("pagenewcomer-7f3", "2 changes", alice, `"bronze" → "gold"`)
+	b.click("pagenewcomer-7f3")
+	b.awaits("Database pagenewcomer/pagenewcomer-orders", "Database pagenewcomer/pagenewcomer-invoices")
+	b.click("pagenewcomer-orders")
+	b.awaits("spec.forProvider.tags.tier", `"bronze"`, `"gold"`, "No votes.", "XStore pagenewcomer/orders", hans, "External resource pagenewcomer-orders", "gate closed")
 	b.click("Approve once")
-	b.awaits("What it will do", "Exactly the difference below may pass, once.", "annotation kausality.io/approve-", "of XStore newcomer/orders")
+	b.awaits("What it will do", "Exactly the difference below may pass, once.", "annotation kausality.io/approve-", "of XStore pagenewcomer/orders")
 	assert.NotContains(t, s.annotations("orders"), v1alpha1.AnnotationKeyApprovePrefix, "nothing is written before it is confirmed")
 	b.click("Approve once")
 	b.awaits("Approved.")
-	s.passes("newcomer-7f3", "gold", "orders")
+	s.passes("pagenewcomer-7f3", "gold", "orders")
 	b.reloads("It is over")
 	assert.Equal(t, "bronze", s.tier("invoices"))
-	s.refused("newcomer-7f3", "gold", "invoices")
+	s.refused("pagenewcomer-7f3", "gold", "invoices")
 	mr, err := s.of(s.hans, databases).Get(t.Context(), s.mrName("orders"), metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.Contains(t, mr.GetAnnotations()[v1alpha1.AnnotationKeyTrace], hans, "the trace names who approved it")
 	b.click("The cause")
-	b.reloads("1 change", "newcomer-invoices")
-	b.without("newcomer-orders")
+	b.reloads("1 change", "pagenewcomer-invoices")
+	b.without("pagenewcomer-orders")
 }
 
 // TestLive covers KR-17-18: an open page shows a change that is held, and that it is over, without being loaded by the user, and keeps the focus.
@@ -65,27 +65,27 @@ func TestLive(t *testing.T) {
 
 // TestReject covers KR-17-17: a change is rejected with a reason, which Crossplane is answered, and that is withdrawn.
 func TestReject(t *testing.T) {
-	s := newFixture(t, "reject")
+	s := newFixture(t, "pagereject")
 	s.settled("orders")
-	s.refused("reject-7f3", "gold", "orders")
+	s.refused("pagereject-7f3", "gold", "orders")
 	b := look(t, hans)
-	b.reloads("reject-7f3")
-	b.click("reject-7f3")
-	b.click("reject-orders")
+	b.reloads("pagereject-7f3")
+	b.click("pagereject-7f3")
+	b.click("pagereject-orders")
 	b.click("Reject")
-	b.awaits("are refused, with your reason", "annotation kausality.io/rejections of XStore reject/orders")
+	b.awaits("are refused, with your reason", "annotation kausality.io/rejections of XStore pagereject/orders")
 	b.enter("not before the audit is over")
 	b.click("Reject")
 	b.awaits("Rejected.", "not before the audit is over")
 	wait.For(t, "Crossplane to be refused with the reason", wait.Patience, func(ctx context.Context) error {
-		if err := s.compose(ctx, "orders", "reject-7f3", "gold"); err == nil || !strings.Contains(err.Error(), "not before the audit is over") {
+		if err := s.compose(ctx, "orders", "pagereject-7f3", "gold"); err == nil || !strings.Contains(err.Error(), "not before the audit is over") {
 			return fmt.Errorf("the refusal is: %w", err)
 		}
 		return nil
 	})
 	b.reloads("Withdraw")
 	b.click("Withdraw")
-	b.awaits("All rejections of Database reject/reject-orders")
+	b.awaits("All rejections of Database pagereject/pagereject-orders")
 	b.click("Withdraw")
 	b.awaits("Withdrawn.")
 	assert.NotContains(t, s.annotations("orders"), v1alpha1.AnnotationKeyRejections)
@@ -94,33 +94,33 @@ func TestReject(t *testing.T) {
 
 // TestVotes covers KR-17-12 and KR-17-17: an ApprovalRule requires two votes. Each user votes on a page of their own, and the second vote completes it.
 func TestVotes(t *testing.T) {
-	s := newFixture(t, "votes")
-	rule := `{apiVersion: kausality.io/v1alpha1, kind: ApprovalRule, metadata: {name: votes}, spec: {match: {namespaces: [votes]}, require: [{count: 2}]}}`
+	s := newFixture(t, "pagevotes")
+	rule := `{apiVersion: kausality.io/v1alpha1, kind: ApprovalRule, metadata: {name: pagevotes}, spec: {match: {namespaces: [pagevotes]}, require: [{count: 2}]}}`
 	require.NoError(t, the.Apply(t.Context(), []byte(rule)))
 	s.settled("orders")
 	wait.For(t, "the rule to be in force", wait.Patience, func(ctx context.Context) error {
-		if err := s.compose(ctx, "orders", "votes-7f3", "gold"); err == nil || !strings.Contains(err.Error(), "0 of 2 approvals") {
+		if err := s.compose(ctx, "orders", "pagevotes-7f3", "gold"); err == nil || !strings.Contains(err.Error(), "0 of 2 approvals") {
 			return fmt.Errorf("the refusal is: %w", err)
 		}
 		return nil
 	})
-	vote := func(user, missing string) *tab {
+	vote := func(user, missing, outcome string) *tab {
 		t.Helper()
 		b := look(t, user)
-		b.reloads("votes-7f3", missing)
-		b.click("votes-7f3")
-		b.click("votes-orders")
+		b.reloads("pagevotes-7f3", missing)
+		b.click("pagevotes-7f3")
+		b.click("pagevotes-orders")
 		b.click("Approve once")
 		b.awaits("It is your vote. Missing so far: " + missing)
 		b.click("Approve once")
-		b.awaits("Approved.")
+		b.awaits("Approved. " + outcome)
 		return b
 	}
-	first := vote(hans, "0 of 2 approvals")
-	s.refused("votes-7f3", "gold", "orders")
+	first := vote(hans, "0 of 2 approvals", "The vote counts: 1 of 2 approvals")
+	s.refused("pagevotes-7f3", "gold", "orders")
 	first.reloads(hans+", ", "by page", "1 of 2 approvals")
-	vote(anna, "1 of 2 approvals")
-	s.passes("votes-7f3", "gold", "orders")
+	vote(anna, "1 of 2 approvals", "The change is allowed.")
+	s.passes("pagevotes-7f3", "gold", "orders")
 	first.reloads("It is over")
 }
 

@@ -70,17 +70,17 @@ func TestTUIVotes(t *testing.T) {
 		}
 		return nil
 	})
-	vote := func(user, missing string) *console {
+	vote := func(user, missing, outcome string) *console {
 		t.Helper()
 		c := tui(t, the.kubeconfigs[user], 100, 40)
 		c.to("tuivotes-7f3").awaits(missing).keys(enter).awaits("[a] Approve once").keys("a")
-		c.awaits("It is your vote. Missing so far: "+missing, "Enter Approve once").keys(enter).awaits("Approved.")
+		c.awaits("It is your vote. Missing so far: "+missing, "Enter Approve once").keys(enter).awaits("Approved. " + outcome)
 		return c
 	}
-	first := vote(hans, "0 of 2 approvals")
+	first := vote(hans, "0 of 2 approvals", "The vote counts")
 	s.refused("tuivotes-7f3", "gold", "orders")
 	first.awaits(hans+", ", "by terminal", "1 of 2 approvals")
-	vote(anna, "1 of 2 approvals")
+	vote(anna, "1 of 2 approvals", "The change is allowed.")
 	s.passes("tuivotes-7f3", "gold", "orders")
 	first.awaits("It is over")
 }
