@@ -128,7 +128,7 @@ func castText(c *approve.Cast) string {
 	case !c.Ruled:
 		return "Its controller carries it out when it next reconciles."
 	case !c.Stored && c.Lacks != "":
-		return "The vote is not stored, and does not count: no webhook has reviewed it. " + sentence(c.Lacks)
+		return "The vote is not stored, and does not count: no webhook has reviewed it. Approve it again. " + sentence(c.Lacks)
 	case c.Discounted != "":
 		return "The vote does not count: " + sentence(c.Discounted) + " " + sentence(c.Lacks)
 	case c.Lacks == "":
