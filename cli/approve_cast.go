@@ -59,7 +59,7 @@ func castText(c *approve.Cast, t target, d *v1alpha1.Drift, carriedOut string) s
 	case !c.Stored && c.Lacks == "":
 		return "Allowed already. " + carriedOut
 	case !c.Stored:
-		return "Your vote is not stored, and does not count: no webhook has reviewed it. " + sentence(c.Lacks)
+		return "Your vote is not stored, and does not count: no webhook has reviewed it. Approve it again. " + sentence(c.Lacks)
 	case c.Discounted != "":
 		return "Your vote does not count: " + sentence(c.Discounted) + " " + sentence(c.Lacks)
 	}
