@@ -33,7 +33,8 @@ func TestCastText(t *testing.T) {
 			want: "No ApprovalRule names you for breaking the glass; your vote counts as any other: " + one + "."},
 		"Window": {cast: approve.Cast{Ruled: true, Stored: true, Waits: true, Lacks: "window opens Mon 09:00 CET"}, counts: true,
 			want: "Your vote counts. The change is approved, and waits: window opens Mon 09:00 CET. " + promise},
-		"Unreviewed": {cast: approve.Cast{Ruled: true, Lacks: one}, want: "Your vote is not stored, and does not count: no webhook has reviewed it. Approve it again. " + one + "."},
+		"Unreviewed": {cast: approve.Cast{Ruled: true, Lacks: one},
+			want: "Your vote is not stored, and does not count: no webhook has reviewed it. Approve it again. " + one + "."},
 		"Rejected": {cast: approve.Cast{Rejected: &v1alpha1.Rejection{Reason: "audit"}},
 			want: "It allows nothing: a rejection on XDatabase shop/orders is in force until it is " +
 				"withdrawn (audit). To withdraw it: kubectl kausality reject 7642947475a29290 --withdraw -n shop"},
