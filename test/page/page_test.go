@@ -28,7 +28,8 @@ func TestNewcomer(t *testing.T) {
 	b.click("pagenewcomer-7f3")
 	b.awaits("Database pagenewcomer/pagenewcomer-orders", "Database pagenewcomer/pagenewcomer-invoices")
 	b.click("pagenewcomer-orders")
-	b.awaits("spec.forProvider.tags.tier", `"bronze"`, `"gold"`, "No votes.", "XStore pagenewcomer/orders", hans, "External resource pagenewcomer-orders", "gate closed")
+	b.awaits("spec.forProvider.tags.tier", `"bronze"`, `"gold"`, "No votes.", "XStore pagenewcomer/orders", hans,
+		"External resource pagenewcomer-orders", "gate closed")
 	b.click("Approve once")
 	b.awaits("What it will do", "Exactly the difference below may pass, once.", "annotation kausality.io/approve-", "of XStore pagenewcomer/orders")
 	assert.NotContains(t, s.annotations("orders"), v1alpha1.AnnotationKeyApprovePrefix, "nothing is written before it is confirmed")
