@@ -50,13 +50,14 @@ func TestModel(t *testing.T) {
 			continue
 		}
 		began, before := time.Now(), elections.Load()
+		slowest.Store(0)
 		failures, voted := exploreAll(t, from, to), elections.Load()-before
 		if to-from >= 200 && voted == 0 {
 			failures++
 			t.Errorf("%s: nothing was approved by votes", item)
 		}
 		require.NoError(t, record.Add(campaign.Result{Item: item, Passed: failures == 0, Took: time.Since(began), Figures: map[string]string{
-			"elections": strconv.FormatInt(voted, 10)}}))
+			"elections": strconv.FormatInt(voted, 10), "slowest ms": strconv.FormatInt(slowest.Load()/1e6, 10), "MiB": strconv.FormatUint(memory(), 10)}}))
 		if failures > 0 {
 			t.Errorf("%d of %s fail; -model.seed=N shows one", failures, item)
 		}

@@ -270,6 +270,7 @@ func (m *model) admit(req *Request) (Decision, bool) {
 
 // decided by the webhook: decide, claim, decide again on a lost race.
 func (m *model) decided(req *Request) (Decision, bool) {
+	defer took(time.Now())
 	e := &Evaluator{World: m, Options: Options{DefaultMode: m.mode, Remember: true, Separates: true}, Policies: m}
 	d, err := e.Evaluate(context.Background(), req)
 	for range 4 {
