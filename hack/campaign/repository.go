@@ -15,7 +15,7 @@ import (
 var Product = []string{"admission", "api", "fn", "gate", "webhook", "internal", "package"}
 
 // Installed are the directories of what campaigns on control planes start, install and read, but for the product.
-var Installed = []string{"cmd", "test/auditlog", "test/cloudstate", "test/controlplane", "test/e2e/story", "test/provider"}
+var Installed = []string{"cmd", "test/auditlog", "test/cloudstate", "test/controlplane", "test/e2e/story", "test/figures", "test/provider"}
 
 // Repository is a Git repository by a directory in it.
 type Repository string

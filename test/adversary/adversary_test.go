@@ -62,9 +62,9 @@ func TestAdversary(t *testing.T) {
 	for tier, seeds := range slices.Collect(slices.Chunk(due, together)) {
 		began := time.Now()
 		runs := play(t, seeds, tier+1)
-		figures, fine := judgeProcesses(t)
+		measured, fine := judgeProcesses(t)
 		for _, r := range runs { // what a process did wrong is of all of them
-			require.NoError(t, record.Add(campaign.Result{Item: item(r.seed), Passed: fine && !r.failed, Took: time.Since(began), Figures: figures}))
+			require.NoError(t, record.Add(campaign.Result{Item: item(r.seed), Passed: fine && !r.failed, Took: time.Since(began), Figures: measured}))
 		}
 		if t.Failed() {
 			t.Fatalf("%d of %d seeds were played", tier*together+len(runs), len(due)) // what comes after may follow from it

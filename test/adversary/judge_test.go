@@ -1,16 +1,10 @@
 package adversary
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"math"
-	"net/http"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -19,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/e2e/story"
+	"github.com/kausality-io/function-kausality/test/figures"
 )
 
 // judge the invariants: from the log of the cloud, that each field of each write has an
@@ -136,32 +130,25 @@ func (r *run) judgeReports() {
 	}
 }
 
-const (
-	// maxMemory of a process of Kausality, in KiB.
-	maxMemory = 256 << 10
-	// timeout of the webhook configuration, and the highest bound of the histogram.
-	timeout = 2 * time.Second
-)
-
-var decided = regexp.MustCompile(`^kausality_decision_seconds_(bucket\{le="([^"]+)"\}|count) (\d+)`)
+// maxMemory of a process of Kausality, in KiB.
+const maxMemory = 256 << 10
 
 // ours are the processes that are judged.
 var ours = []string{"kausality-webhook", "kausality-gate", "function-kausality"}
 
 // judgeProcesses: none used more memory than it has or logs what is secret, and no decision took longer than
 // the API server waits. It returns the figures, and whether nothing was wrong.
-func judgeProcesses(t *testing.T) (figures map[string]string, fine bool) {
+func judgeProcesses(t *testing.T) (of map[string]string, fine bool) {
 	t.Helper()
-	figures, fine = map[string]string{}, true
+	of, fine = map[string]string{}, true
 	wrong := func(format string, args ...any) {
 		t.Helper()
 		fine = false
 		t.Errorf(format, args...)
 	}
 	for _, name := range ours {
-		kb, err := the.Process(name).Memory(controlplane.Peak)
+		kb, err := figures.Memory(of, strings.TrimPrefix(name, "kausality-"), the.Process(name))
 		require.NoError(t, err)
-		figures[strings.TrimPrefix(name, "kausality-")+" MiB"] = strconv.Itoa(kb >> 10)
 		if kb > maxMemory {
 			wrong("%s used %d KiB, at most %d are allowed", name, kb, maxMemory)
 		}
@@ -175,44 +162,11 @@ func judgeProcesses(t *testing.T) (figures map[string]string, fine bool) {
 			return nil
 		}))
 	}
-	all, slowest, late := decisions(t)
+	late, err := figures.Decisions(t.Context(), of, the.metrics)
+	require.NoError(t, err)
 	if late > 0 {
-		wrong("%d decisions took longer than %s, for which the API server waits", late, timeout)
+		wrong("%d decisions took longer than %s, for which the API server waits", late, figures.Timeout)
 	}
-	figures["decisions"], figures["slowest ms"] = strconv.FormatInt(all, 10), strconv.FormatInt(slowest.Milliseconds(), 10)
-	t.Logf("%v", figures)
-	return figures, fine
-}
-
-// decisions that were made, how long the slowest of those within the timeout took at most, by the bounds of the histogram, and how many
-// took longer.
-func decisions(t *testing.T) (all int64, slowest time.Duration, late int64) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, the.metrics, http.NoBody)
-	require.NoError(t, err)
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
-	defer resp.Body.Close() //nolint:errcheck // The body was only read.
-	within := int64(0)
-	for s := bufio.NewScanner(resp.Body); s.Scan(); {
-		m := decided.FindStringSubmatch(s.Text())
-		if m == nil {
-			continue
-		}
-		all, err = strconv.ParseInt(m[3], 10, 64)
-		require.NoError(t, err)
-		bound, err := strconv.ParseFloat(m[2], 64)
-		if err != nil || all == within {
-			continue // the count, or no decision took that long
-		}
-		if math.IsInf(bound, 1) {
-			late = all - within
-			break
-		}
-		within, slowest = all, time.Duration(bound*float64(time.Second))
-	}
-	if all == 0 {
-		t.Error("there are no decisions")
-	}
-	return all, slowest, late
+	t.Logf("%v", of)
+	return of, fine
 }

@@ -63,6 +63,8 @@ type environment struct {
 	skews string
 	// probes of our processes, by component.
 	probes map[string]string
+	// metrics is the address of those of the webhook.
+	metrics string
 
 	// address of the webhook.
 	address string
@@ -232,7 +234,10 @@ func (e *environment) start(ctx context.Context, component, address string) erro
 	}
 	args = append(args, "--kubeconfig="+kubeconfig, "--health-probe-bind-address="+e.probes[component], "--metrics-bind-address=0")
 	if component == webhook {
-		args = append(args, "--bind-address="+address)
+		if e.metrics, err = freeAddress(); err != nil {
+			return err
+		}
+		args = append(args, "--bind-address="+address, "--metrics-bind-address="+e.metrics)
 	}
 	_, err = e.Run(ctx, processes[component], exec.Command(e.Bins[parts.Kausality], args...))
 	return err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -15,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kausality-io/function-kausality/hack/campaign"
-	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/figures"
 )
 
 var (
@@ -77,7 +76,7 @@ func TestCampaign(t *testing.T) {
 			}
 			wave(t, runs, func(in injection) time.Duration { return lasts[in.fault] })
 			for _, r := range runs {
-				require.NoError(t, record.Add(campaign.Result{Item: r.row.String(), Passed: !r.failed, Took: time.Since(began), Figures: figures()}))
+				require.NoError(t, record.Add(campaign.Result{Item: r.row.String(), Passed: !r.failed, Took: time.Since(began), Figures: measured(t)}))
 			}
 		})
 	}
@@ -87,13 +86,17 @@ func selected(r row) bool {
 	return *only == "" || slices.ContainsFunc(strings.Split(*only, ","), func(p string) bool { return strings.HasPrefix(r.String(), p) })
 }
 
-// figures of our processes: the most memory that those which run now have used.
-func figures() map[string]string {
+// measured are the figures of our processes that run now; one may be about to start, or the webhook have decided nothing yet.
+func measured(t *testing.T) map[string]string {
+	t.Helper()
 	out := map[string]string{}
 	for _, c := range ours {
-		if kib, err := the.Process(processes[c]).Memory(controlplane.Peak); err == nil { // it may be about to start
-			out[c+" MiB"] = strconv.Itoa(kib >> 10)
+		if _, err := figures.Memory(out, c, the.Process(processes[c])); err != nil {
+			t.Log(err)
 		}
+	}
+	if _, err := figures.Decisions(t.Context(), out, "http://"+the.metrics+"/metrics"); err != nil {
+		t.Log(err)
 	}
 	return out
 }

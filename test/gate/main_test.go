@@ -28,7 +28,9 @@ type environment struct {
 	cloudURL string
 	// processes that are killed and restarted.
 	webhook, gate, provider *part
-	certs                   string
+	// metrics is the URL of those of the webhook.
+	metrics string
+	certs   string
 	// records that webhook and gate have delivered.
 	records *receiver
 }
@@ -149,9 +151,15 @@ func (l *environment) startKausality(ctx context.Context) error {
 			return err
 		}
 	}
+	metrics, err := controlplane.FreePort()
+	if err != nil {
+		return err
+	}
+	l.metrics = fmt.Sprintf("http://127.0.0.1:%d/metrics", metrics)
 	l.webhook, err = l.start(ctx, "webhook", "kausality", "webhook", "--kubeconfig="+users["webhook"], "--default-mode=enforce", "--cert-dir="+l.certs,
 		fmt.Sprintf("--bind-address=127.0.0.1:%d", port), "--settle-grace=1s", "--shutdown-delay=0s", "--ignore-external="+ignored,
-		"--record-spool-dir="+filepath.Join(l.Dir(), "records-webhook"), l.records.flag(), "--cluster-name=test")
+		"--record-spool-dir="+filepath.Join(l.Dir(), "records-webhook"), l.records.flag(), "--cluster-name=test",
+		fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", metrics))
 	if err != nil {
 		return err
 	}

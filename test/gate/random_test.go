@@ -20,6 +20,7 @@ import (
 	"github.com/kausality-io/function-kausality/hack/campaign"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
+	"github.com/kausality-io/function-kausality/test/figures"
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
 )
 
@@ -64,10 +65,10 @@ func TestRandom(t *testing.T) {
 // played seeds, all at once, with a result of each: what is wrong may be of any of them, and may end the test.
 func played(t *testing.T, record *campaign.Record, seeds []uint64) {
 	t.Helper()
-	began, done := time.Now(), false
+	began, done, measured := time.Now(), false, map[string]string{}
 	defer func() {
 		for _, seed := range seeds {
-			if err := record.Add(campaign.Result{Item: randomItem(seed), Passed: done && !t.Failed(), Took: time.Since(began)}); err != nil {
+			if err := record.Add(campaign.Result{Item: randomItem(seed), Passed: done && !t.Failed(), Took: time.Since(began), Figures: measured}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -91,6 +92,12 @@ func played(t *testing.T, record *campaign.Record, seeds []uint64) {
 		r.verify()
 	}
 	started = nil
+	for _, p := range []*part{the.webhook, the.gate} {
+		_, err := figures.Memory(measured, p.Name(), p.Process)
+		require.NoError(t, err)
+	}
+	_, err = figures.Decisions(t.Context(), measured, the.metrics)
+	require.NoError(t, err)
 	done = true
 }
 

@@ -30,6 +30,8 @@ type environment struct {
 	*story.Env
 	users map[string]dynamic.Interface
 	log   *auditlog.Tail
+	// metrics is the URL of those of the webhook.
+	metrics string
 }
 
 var the *environment
@@ -40,11 +42,16 @@ func TestMain(m *testing.M) {
 }
 
 func boot(ctx context.Context) (stop func(), err error) {
-	the = &environment{users: map[string]dynamic.Interface{}}
+	port, err := controlplane.FreePort()
+	if err != nil {
+		return nil, err
+	}
+	the = &environment{users: map[string]dynamic.Interface{}, metrics: fmt.Sprintf("http://127.0.0.1:%d/metrics", port)}
 	the.Env, err = story.Start(ctx, story.Options{
 		Dir: os.Getenv("KAUSALITY_SOAK_DIR"), Out: os.Stderr, Kausality: os.Getenv("KAUSALITY_BINARY"), Webhook: true, Function: true, WithoutObjects: true,
 		SteadyBreaker: true, CreationGrace: true, SettleGrace: 10 * time.Second,
 		AuditWrites: []string{"*.example.org", "*.cloud.example.org", "configmaps", "drifts.kausality.io"},
+		WebhookArgs: []string{fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", port)},
 	})
 	if err != nil {
 		return the.Stop, err

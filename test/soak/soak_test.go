@@ -21,6 +21,7 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 	"github.com/kausality-io/function-kausality/test/e2e/story"
+	"github.com/kausality-io/function-kausality/test/figures"
 )
 
 // ours are the processes whose memory is judged; killed are all that are, one after the other.
@@ -270,18 +271,21 @@ func (s *soak) live(ctx context.Context, all []*kind, record *campaign.Record) {
 			s.flat()
 		}
 		s.mu.Lock()
-		wrong, figures := len(s.wrong)-from, map[string]string{}
+		wrong, measured := len(s.wrong)-from, map[string]string{}
 		from = len(s.wrong)
 		for name, count := range s.done {
-			figures[name] = strconv.Itoa(count)
+			measured[name] = strconv.Itoa(count)
 		}
 		for name, of := range s.memory {
-			figures[strings.TrimPrefix(name, "kausality-")+" MiB"] = strconv.Itoa(slices.Max(of))
+			measured[strings.TrimPrefix(name, "kausality-")+" MiB"] = strconv.Itoa(slices.Max(of))
 		}
 		s.mu.Unlock()
+		if _, err := figures.Decisions(ctx, measured, the.metrics); err != nil {
+			s.t.Log(err) // it may have been killed a moment ago
+		}
 		item := fmt.Sprintf("minutes %g to %g", (time.Duration(n) * block).Minutes(), (time.Duration(n+1) * block).Minutes())
-		s.t.Logf("%s: %d wrong, %v", item, wrong, figures)
-		require.NoError(s.t, record.Add(campaign.Result{Item: item, Passed: wrong == 0, Took: block, Figures: figures}))
+		s.t.Logf("%s: %d wrong, %v", item, wrong, measured)
+		require.NoError(s.t, record.Add(campaign.Result{Item: item, Passed: wrong == 0, Took: block, Figures: measured}))
 	}
 }
 
