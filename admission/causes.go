@@ -2,6 +2,8 @@ package admission
 
 import (
 	"cmp"
+	"context"
+	"errors"
 
 	"github.com/kausality-io/function-kausality/admission/approve"
 	"github.com/kausality-io/function-kausality/admission/authorship"
@@ -97,21 +99,23 @@ func findCauses(ev *evaluation) []v1alpha1.HopCause {
 		out = append(out, cause(v1alpha1.CauseController, by))
 	}
 	out = out[:min(len(out), v1alpha1.MaxHopCauses)]
-	for i := range out {
-		out[i] = authored(ev, out[i])
-	}
-	return out
+	return authored(ev, out...)
 }
 
-// authored returns a cause with its author, where it is known (KR-07-11). No decision depends on it.
-func authored(ev *evaluation, c v1alpha1.HopCause) v1alpha1.HopCause {
-	found, err := ev.World.Author(ev.ctx, c)
-	if err != nil {
-		ev.warnings.Add("cannot determine the author of " + c.Name + ": " + err.Error())
-		return c
+// authored returns causes with their authors, where they are known (KR-07-11). No decision depends on them: where
+// the API server does not answer in time, the others are not read.
+func authored(ev *evaluation, causes ...v1alpha1.HopCause) []v1alpha1.HopCause {
+	var err error
+	for i := 0; i < len(causes) && !errors.Is(err, context.DeadlineExceeded); i++ {
+		var found v1alpha1.HopCause
+		if found, err = ev.World.Author(ev.ctx, causes[i]); err != nil {
+			ev.warnings.Add("cannot determine the author of " + causes[i].Name + ": " + err.Error())
+			continue
+		}
+		found.Author, found.Manager = approve.Bounded(found.Author), approve.Bounded(found.Manager)
+		causes[i] = found
 	}
-	found.Author, found.Manager = approve.Bounded(found.Author), approve.Bounded(found.Manager)
-	return found
+	return causes
 }
 
 // cause returns a cause with a name that is not longer than a hop holds.

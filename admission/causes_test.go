@@ -2,10 +2,14 @@ package admission
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/external"
@@ -210,5 +214,30 @@ func TestUnrequestedKeepsIntent(t *testing.T) {
 		if got := external.ProvenanceOf(tr, "team-a"); got.Initiator != fx.Crossplane.Name {
 			t.Errorf("provenance: %+v", got)
 		}
+	}
+}
+
+// TestLateAuthors: an API server that does not answer is not waited for once for each cause (KR-07-11).
+func TestLateAuthors(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err   error
+		reads int
+	}{
+		"Late":      {err: context.DeadlineExceeded, reads: 1},
+		"Forbidden": {err: errors.New("forbidden"), reads: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reads := 0
+			s := stubs{Options: enforced(), author: func(context.Context, v1alpha1.HopCause) (v1alpha1.HopCause, error) {
+				reads++
+				return v1alpha1.HopCause{}, fmt.Errorf("cannot read it: %w", tc.err)
+			}}
+			w := builtWorld{setting{}.world(), allowance.Build{Fingerprint: "f2", Functions: []string{"a-1", "b-1"}}}
+			got, err := s.of(w).Evaluate(t.Context(), byCrossplane(Update, fx.Instance(), fx.Resize("xl")))
+			require.NoError(t, err)
+			assert.False(t, got.Allowed)
+			assert.Equal(t, tc.reads, reads)
+			assert.Contains(t, got.Message, "composition revision db-rev-2", "it is named without its author")
+		})
 	}
 }

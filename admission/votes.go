@@ -74,7 +74,7 @@ func graphAuthor(ev *evaluation) string {
 	if graph.Name == "" {
 		return ""
 	}
-	return authored(ev, cause(v1alpha1.CauseGraph, graph.Name)).Author
+	return authored(ev, cause(v1alpha1.CauseGraph, graph.Name))[0].Author
 }
 
 // checkVotes refuses approvals whose votes the object has no room for, and those of an id that two differences have.

@@ -89,8 +89,7 @@ func webhookRules() []rbacv1.PolicyRule {
 		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceRolloutBatches}, "list", "create", "delete"),
 		rbacRule("", []string{"pods"}, "get"), // their images identify the build of a controller
 		rbacRule("apiextensions.crossplane.io", []string{"compositions", "compositionrevisions"}, "get"), // and who made them
-		rbacRule("pkg.crossplane.io", []string{"functions"}, "get"),
-		rbacRule("pkg.crossplane.io", []string{"functionrevisions"}, "list"),
+		rbacRule("pkg.crossplane.io", []string{"functions", "functionrevisions"}, "list"),
 		rbacRule("kro.run", []string{"resourcegraphdefinitions"}, "get"), // and of graphs
 		rbacRule("internal.kro.run", []string{"graphrevisions"}, "get", "list"),
 		rbacRule("authorization.k8s.io", []string{"subjectaccessreviews"}, "create"),

@@ -31,7 +31,7 @@ func viewerRole() *rbacv1.ClusterRole {
 		named("networking.k8s.io", "networkpolicies", []string{"get"}, componentWebhook),                             // and who reaches it
 		rbacRule("apiextensions.crossplane.io", []string{"compositionrevisions"}, "get"),                             // whether the function runs
 		rbacRule("pkg.crossplane.io", []string{"functionrevisions"}, "list"),                                         // by which package
-		rbacRule("pkg.crossplane.io", []string{"functions"}, "get"),
+		rbacRule("pkg.crossplane.io", []string{"functions"}, "get", "list"),
 	})
 	r.Labels[LabelApprover] = "true"
 	return r

@@ -2,13 +2,12 @@ package builds
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"time"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/admission/authorship"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -18,9 +17,6 @@ var (
 	composition = schema.GroupVersionResource{Group: "apiextensions.crossplane.io", Version: "v1", Resource: "compositions"}
 	function    = schema.GroupVersionResource{Group: "pkg.crossplane.io", Version: "v1", Resource: "functions"}
 )
-
-// authorsTTL is for how long a Composition, Function or graph is cached, of which a revision is a cause.
-const authorsTTL = 10 * time.Second
 
 // Author of the revision that a cause names; the zero one where it is unknown, and of other causes.
 func (b *Builds) Author(ctx context.Context, c v1alpha1.HopCause) (authorship.Author, error) {
@@ -60,31 +56,53 @@ func (b *Builds) functionAuthor(ctx context.Context, name string) (authorship.Au
 		return authorship.Author{}, err
 	}
 	for of, encoded := range active {
-		var nameAndImage []string
-		if err := json.Unmarshal([]byte(encoded), &nameAndImage); err != nil || len(nameAndImage) != 2 || nameAndImage[0] != name {
-			continue
+		if have, image := decoded(encoded); have == name {
+			s, err := functionSource(ctx, b, of, name, active)
+			return s.Author(image), err
 		}
-		s, err := b.source(ctx, function, of, name)
-		return s.Author(nameAndImage[1]), err
 	}
 	return authorship.Author{}, nil
+}
+
+// functionSource of an active revision of a Function by its name. All Functions are read at once: a change has the revisions of several of them as
+// causes.
+func functionSource(ctx context.Context, b *Builds, name, revision string, active map[string]string) (authorship.Source, error) {
+	return shared(ctx, b, sourceKey(function, name, revision), func(ctx context.Context, client dynamic.Interface) (out authorship.Source, err error) {
+		all, err := client.Resource(function).List(ctx, metav1.ListOptions{})
+		if kerrors.IsNotFound(err) {
+			return out, nil
+		}
+		if err != nil {
+			return out, fmt.Errorf("cannot list the Functions: %w", err)
+		}
+		for i := range all.Items {
+			of, s := all.Items[i].GetName(), authorship.SourceOf(&all.Items[i])
+			if of == name {
+				out = s
+			} else if other, _ := decoded(active[of]); other != "" {
+				b.read.Add(sourceKey(function, of, other), s, readTTL)
+			}
+		}
+		return out, nil
+	})
 }
 
 // source of a revision by its name; the zero one where it is gone. For each revision it is read: what was read for the one before does not show
 // who made the next.
 func (b *Builds) source(ctx context.Context, r schema.GroupVersionResource, name, revision string) (authorship.Source, error) {
-	key := r.Resource + "/" + name + "/" + revision
-	if have, ok := b.sources.Get(key); ok {
-		return have.(authorship.Source), nil
-	}
-	o, err := b.client.Resource(r).Get(ctx, name, metav1.GetOptions{})
-	if err != nil && !kerrors.IsNotFound(err) {
-		return authorship.Source{}, fmt.Errorf("cannot read %s %s: %w", r.Resource, name, err)
-	}
-	var out authorship.Source
-	if err == nil {
-		out = authorship.SourceOf(o)
-	}
-	b.sources.Add(key, out, authorsTTL)
-	return out, nil
+	return shared(ctx, b, sourceKey(r, name, revision), func(ctx context.Context, client dynamic.Interface) (authorship.Source, error) {
+		o, err := client.Resource(r).Get(ctx, name, metav1.GetOptions{})
+		if kerrors.IsNotFound(err) {
+			return authorship.Source{}, nil
+		}
+		if err != nil {
+			return authorship.Source{}, fmt.Errorf("cannot read %s %s: %w", r.Resource, name, err)
+		}
+		return authorship.SourceOf(o), nil
+	})
+}
+
+// sourceKey returns that of the source of a revision, by its resource and name.
+func sourceKey(r schema.GroupVersionResource, name, revision string) string {
+	return r.Resource + "/" + name + "/" + revision
 }

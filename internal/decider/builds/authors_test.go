@@ -1,11 +1,19 @@
 package builds
 
 import (
+	"context"
+	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/kausality-io/function-kausality/admission/authorship"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -135,4 +143,55 @@ func authored(t *testing.T, b *Builds, c v1alpha1.HopCause, want authorship.Auth
 			t.Errorf("%s: -want +got\n%s", reason, d)
 		}
 	}
+}
+
+// TestReadsOfAuthors: requests about the first changes by a new revision, which come together, read once, and all Functions at once (KR-07-11).
+func TestReadsOfAuthors(t *testing.T) {
+	client := fakeClient()
+	names := []string{"a", "b", "c"}
+	for _, f := range names {
+		create(t, client, function, `{apiVersion: pkg.crossplane.io/v1, kind: Function, metadata: {name: `+f+`, generation: 2,
+  annotations: {kausality.io/trace: '[{"kind":"Function","generation":2,"user":"anna"}]'}}, spec: {package: "example.org/f:v1"}}`)
+		create(t, client, functionRevision, `{apiVersion: pkg.crossplane.io/v1, kind: FunctionRevision,
+  metadata: {name: `+f+`-1, labels: {pkg.crossplane.io/package: `+f+`}}, spec: {desiredState: Active, image: "example.org/f:v1"}}`)
+	}
+	const requests = 5
+	var began sync.WaitGroup
+	began.Add(requests)
+	client.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		began.Wait()
+		return false, nil, nil
+	})
+	b := New(client)
+	group, ctx := errgroup.WithContext(t.Context())
+	for range requests {
+		group.Go(func() error {
+			began.Done()
+			for _, f := range names {
+				got, err := b.Author(ctx, v1alpha1.HopCause{Kind: v1alpha1.CauseFunction, Name: f + "-1"})
+				if err != nil || got.User != "anna" {
+					return fmt.Errorf("%s: %+v, %w", f, got, err)
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(t, group.Wait())
+	var reads []string
+	for _, a := range client.Actions() {
+		reads = append(reads, a.GetVerb()+" "+a.GetResource().Resource)
+	}
+	assert.Equal(t, []string{"list functionrevisions", "list functions"}, reads)
+}
+
+// TestSharedReads: a request that ends does not end what others wait for, and a read does not take longer than readTimeout.
+func TestSharedReads(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := shared(ctx, New(fakeClient()), "key", func(ctx context.Context, _ dynamic.Interface) (string, error) {
+		_, limited := ctx.Deadline()
+		assert.True(t, limited)
+		return "", ctx.Err()
+	})
+	assert.NoError(t, err)
 }

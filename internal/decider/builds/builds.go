@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -43,8 +44,8 @@ const (
 	readTimeout = time.Second
 	// unknownTTL is for how long a Pod with unknown images, and a deleted revision of a Composition, are not read again.
 	unknownTTL = 5 * time.Second
-	// functionsTTL is for how long the active revisions of functions are cached.
-	functionsTTL = 10 * time.Second
+	// readTTL is for how long the active revisions of functions are cached, and a Composition, Function or graph of which a revision is a cause.
+	readTTL = 10 * time.Second
 )
 
 // Builds identifies the build of the controller that makes a request. The images of a Pod and the pipeline of
@@ -61,18 +62,19 @@ type Builds struct {
 	kept *lru.Cache
 	// unknown are the UIDs of Pods that are gone or do not report their digests yet, and "revision NAME" of deleted revisions.
 	unknown *cache.LRUExpireCache
-	// functions has one entry, map[string]string: the active revisions.
-	functions *cache.LRUExpireCache
 	// graphs are the newest revisions of graphs of kro, authorship.GraphRevision, by the UID of the graph.
 	graphs *lru.Cache
-	// sources are the Compositions, Functions and graphs of revisions, authorship.Source, by resource, name and revision.
-	sources *cache.LRUExpireCache
+	// read are the Compositions, Functions and graphs of revisions, authorship.Source, by resource, name and revision, and the active revisions
+	// of functions, map[string]string.
+	read *cache.LRUExpireCache
+	// flight has the reads that all requests share that need them at a time: a new revision reaches many composites at once.
+	flight singleflight.Group
 }
 
 // New returns Builds that reads by a client.
 func New(c dynamic.Interface) *Builds {
-	return &Builds{client: c, pods: lru.New(maxCached), revisions: lru.New(maxCached), kept: lru.New(maxCached), functions: cache.NewLRUExpireCache(1),
-		graphs: lru.New(maxSources), unknown: cache.NewLRUExpireCache(maxCached), sources: cache.NewLRUExpireCache(maxSources)}
+	return &Builds{client: c, pods: lru.New(maxCached), revisions: lru.New(maxCached), kept: lru.New(maxCached),
+		graphs: lru.New(maxSources), unknown: cache.NewLRUExpireCache(maxCached), read: cache.NewLRUExpireCache(maxSources)}
 }
 
 // Of returns the build that makes a request about a child of p; empty if it is unknown. p is nil for none. graph is the graph of
@@ -233,13 +235,20 @@ func revisionsOf(functions []string) []string {
 	var out []string
 	for _, f := range functions {
 		words := strings.SplitN(f, " ", 3)
-		var nameAndImage []string
-		if err := json.Unmarshal([]byte(words[len(words)-1]), &nameAndImage); err != nil || len(nameAndImage) == 0 {
-			continue // it is the name of the function
+		if name, _ := decoded(words[len(words)-1]); name != "" {
+			out = append(out, name)
 		}
-		out = append(out, nameAndImage[0])
 	}
 	return out
+}
+
+// decoded returns the name and image of an active revision, as active returns it; "" for what is none, as the name of a function.
+func decoded(active string) (name, image string) {
+	var nameAndImage []string
+	if err := json.Unmarshal([]byte(active), &nameAndImage); err != nil || len(nameAndImage) != 2 {
+		return "", ""
+	}
+	return nameAndImage[0], nameAndImage[1]
 }
 
 // revision of a Composition, which never changes but for its annotations.
@@ -281,10 +290,12 @@ func (b *Builds) revision(ctx context.Context, name string) (*revision, error) {
 
 // active revisions by function: name and image of each, as JSON. nil if there are no functions.
 func (b *Builds) active(ctx context.Context) (map[string]string, error) {
-	if have, ok := b.functions.Get(""); ok {
-		return have.(map[string]string), nil
-	}
-	all, err := b.client.Resource(functionRevision).List(ctx, metav1.ListOptions{})
+	return shared(ctx, b, functionRevision.Resource, listActive)
+}
+
+// listActive reads what active returns.
+func listActive(ctx context.Context, client dynamic.Interface) (map[string]string, error) {
+	all, err := client.Resource(functionRevision).List(ctx, metav1.ListOptions{})
 	if kerrors.IsNotFound(err) {
 		return nil, nil // none
 	}
@@ -307,6 +318,26 @@ func (b *Builds) active(ctx context.Context) (map[string]string, error) {
 		}
 		out[o.GetLabels()["pkg.crossplane.io/package"]] = string(raw)
 	}
-	b.functions.Add("", out, functionsTTL)
 	return out, nil
+}
+
+// shared returns what was read under a key within readTTL, or what read returns, for all requests that need it at a time. No request that ends
+// ends it for the others.
+func shared[T any](ctx context.Context, b *Builds, key string, read func(context.Context, dynamic.Interface) (T, error)) (T, error) {
+	if have, ok := b.read.Get(key); ok {
+		return have.(T), nil
+	}
+	out, err, _ := b.flight.Do(key, func() (any, error) {
+		if have, ok := b.read.Get(key); ok { // read since
+			return have, nil
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+		defer cancel()
+		out, err := read(ctx, b.client)
+		if err == nil {
+			b.read.Add(key, out, readTTL)
+		}
+		return out, err
+	})
+	return out.(T), err
 }
