@@ -8,11 +8,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kausality-io/function-kausality/internal/manifests"
 	"github.com/kausality-io/function-kausality/test/controlplane"
 )
 
 // Timeout of the webhook configuration, and the highest bound of the histogram of decisions.
-const Timeout = 2 * time.Second
+const Timeout = time.Duration(manifests.DefaultTimeoutSeconds) * time.Second
 
 // histogram of how long decisions took, in seconds.
 const histogram = "kausality_decision_seconds"
