@@ -40,7 +40,7 @@ const (
 	maxCached = 2048
 	// maxSources bounds the Compositions, Functions and graphs that are cached.
 	maxSources = 256
-	// readTimeout bounds all reads for one request.
+	// readTimeout bounds the reads for one build or author. To wait for what another request reads may take as long again.
 	readTimeout = time.Second
 	// unknownTTL is for how long a Pod with unknown images, and a deleted revision of a Composition, are not read again.
 	unknownTTL = 5 * time.Second
@@ -321,8 +321,8 @@ func listActive(ctx context.Context, client dynamic.Interface) (map[string]strin
 	return out, nil
 }
 
-// shared returns what was read under a key within readTTL, or what read returns, for all requests that need it at a time. No request that ends
-// ends it for the others.
+// shared returns what was read under a key within readTTL, or what read returns, for all requests that need it at a time. It is read until the
+// deadline of the first of them, also if that ends before.
 func shared[T any](ctx context.Context, b *Builds, key string, read func(context.Context, dynamic.Interface) (T, error)) (T, error) {
 	if have, ok := b.read.Get(key); ok {
 		return have.(T), nil
@@ -331,7 +331,8 @@ func shared[T any](ctx context.Context, b *Builds, key string, read func(context
 		if have, ok := b.read.Get(key); ok { // read since
 			return have, nil
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+		deadline, _ := ctx.Deadline()
+		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 		defer cancel()
 		out, err := read(ctx, b.client)
 		if err == nil {
