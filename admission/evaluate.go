@@ -105,6 +105,7 @@ var parentSteps = []step{
 	keepFinalizer,       // KR-13-53
 	allowNoChange,       // KR-05-01
 	refuseStaleCreation, // KR-08-16
+	refuseOutdated,      // KR-05-70
 	allowSelf,           // KR-05-02
 	allowWithoutParent,  // KR-05-01
 	findParent,          // KR-05-03, KR-05-04
@@ -255,6 +256,16 @@ func refuseStaleCreation(ev *evaluation) (*outcome.Verdict, error) {
 	}
 	return ev.refuse(outcome.Refusal{Code: outcome.CodeComposed, Reason: outcome.ReasonStaleRead,
 		Why: "it was composed from a managed resource of that name that no longer exists", Next: "Crossplane composes it again by itself."}), nil
+}
+
+// refuseOutdated refuses an apply by the composition function that read the object before its last change: what it holds back is
+// stored already, and would be reverted (KR-05-70).
+func refuseOutdated(ev *evaluation) (*outcome.Verdict, error) {
+	if ev.Mode != v1alpha1.ModeEnforce || !facts.Outdated(ev.Facts) {
+		return nil, nil
+	}
+	return ev.refuse(outcome.Refusal{Code: outcome.CodeComposed, Reason: outcome.ReasonStaleRead,
+		Why: "it was composed from a read before the last change", Next: "Crossplane composes it again by itself."}), nil
 }
 
 // allowNoChange allows what changes no desired state, and updates and further deletions

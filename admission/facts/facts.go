@@ -93,7 +93,7 @@ func Collect(ctx context.Context, w world.World, o *Options, p world.Policies, r
 	if f.Manager = req.FieldManager; f.Manager == "" && req.Operation != request.Delete {
 		f.Manager = parent.Writer(req.OldObject, req.Object)
 	}
-	record := recorded(req, f.Manager)
+	record := recorded(req, f.Manager, req.OldObject) // its apply may be based on a read from before that (KR-05-60)
 	if record != nil {
 		both := *req
 		both.Held = req.Held.And(record)

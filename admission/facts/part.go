@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -86,13 +87,19 @@ func (f *Facts) keeping(keep func(path string) bool) map[string]any {
 	return out
 }
 
-// recorded returns what the composition function recorded as held on the stored object: its own apply may be based on a read from
-// before that (KR-05-60). nil for nothing.
-func recorded(req *request.Request, manager string) *request.Held {
+// Outdated reports whether the composition function applies a value from before one that is stored by now, and records the stored one as
+// held: it read the object before that was written (KR-05-70).
+func Outdated(f *Facts) bool {
+	h := recorded(f.Req, f.Manager, f.Req.Object)
+	return h != nil && !h.Whole && slices.ContainsFunc(f.comparison().Leaves(f.Desired.New, f.Desired.Old), h.Has)
+}
+
+// recorded returns what the composition function recorded as held on an object before or after its apply; nil for nothing.
+func recorded(req *request.Request, manager string, on *unstructured.Unstructured) *request.Held {
 	if req.Actor != request.ActorUnknown || req.Operation != request.Update || !subject.IsComposedApply(manager) {
 		return nil
 	}
-	value := identity.Annotation(req.OldObject, v1alpha1.AnnotationKeyHeld)
+	value := identity.Annotation(on, v1alpha1.AnnotationKeyHeld)
 	if value == "" {
 		return nil
 	}

@@ -50,8 +50,9 @@ func boot(ctx context.Context) (stop func(), err error) {
 	the.Env, err = story.Start(ctx, story.Options{
 		Dir: os.Getenv("KAUSALITY_SOAK_DIR"), Out: os.Stderr, Kausality: os.Getenv("KAUSALITY_BINARY"), Webhook: true, Function: true, WithoutObjects: true,
 		SteadyBreaker: true, CreationGrace: true, SettleGrace: 10 * time.Second,
-		AuditWrites: []string{"*.example.org", "*.cloud.example.org", "configmaps", "drifts.kausality.io"},
-		WebhookArgs: []string{fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", port)},
+		AuditWrites:  []string{"*.example.org", "*.cloud.example.org", "configmaps", "drifts.kausality.io"},
+		ProviderArgs: []string{"--poll-interval=10s"}, // which is a minute in a cluster; a second keeps two processors busy with statuses
+		WebhookArgs:  []string{fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", port)},
 	})
 	if err != nil {
 		return the.Stop, err
