@@ -92,7 +92,7 @@ var Elsewhere = map[string]string{
 	"webhook: list functionrevisions.pkg.crossplane.io":             plugin,
 	"webhook: get compositionrevisions.apiextensions.crossplane.io": plugin,
 	"webhook: get compositions.apiextensions.crossplane.io":         plugin,
-	"webhook: get functions.pkg.crossplane.io":                      plugin,
+	"webhook: list functions.pkg.crossplane.io":                     plugin,
 }
 
 // Unplayed rights are used in situations that no test plays on a control plane, by their String, with what requests them.
