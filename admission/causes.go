@@ -102,11 +102,11 @@ func findCauses(ev *evaluation) []v1alpha1.HopCause {
 	return authored(ev, out...)
 }
 
-// authored returns causes with their authors, where they are known (KR-07-11). No decision depends on them: where
-// the API server does not answer in time, the others are not read.
+// authored returns causes with their authors, where they are known (KR-07-11). No decision depends on them unless there are ApprovalRules:
+// without any, no others are read once the API server has not answered in time.
 func authored(ev *evaluation, causes ...v1alpha1.HopCause) []v1alpha1.HopCause {
 	var err error
-	for i := 0; i < len(causes) && !errors.Is(err, context.DeadlineExceeded); i++ {
+	for i := 0; i < len(causes) && (!errors.Is(err, context.DeadlineExceeded) || ev.PolicySet().HasRules()); i++ {
 		var found v1alpha1.HopCause
 		if found, err = ev.World.Author(ev.ctx, causes[i]); err != nil {
 			ev.warnings.Add("cannot determine the author of " + causes[i].Name + ": " + err.Error())

@@ -219,11 +219,15 @@ func TestUnrequestedKeepsIntent(t *testing.T) {
 
 // TestLateAuthors: an API server that does not answer is not waited for once for each cause (KR-07-11).
 func TestLateAuthors(t *testing.T) {
+	rules := ruleSet(t, v1alpha1.ApprovalRuleSpec{Match: v1alpha1.ApprovalRuleMatch{Relations: []v1alpha1.Relation{v1alpha1.RelationControllerChild}},
+		Require: []v1alpha1.RequiredVotes{{Count: 1, NotAuthors: true}}})
 	for name, tc := range map[string]struct {
-		err   error
-		reads int
+		err      error
+		policies Policies
+		reads    int
 	}{
 		"Late":      {err: context.DeadlineExceeded, reads: 1},
+		"Rules":     {err: context.DeadlineExceeded, policies: rules, reads: 3}, // whose votes count depends on each author
 		"Forbidden": {err: errors.New("forbidden"), reads: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -233,7 +237,9 @@ func TestLateAuthors(t *testing.T) {
 				return v1alpha1.HopCause{}, fmt.Errorf("cannot read it: %w", tc.err)
 			}}
 			w := builtWorld{setting{}.world(), allowance.Build{Fingerprint: "f2", Functions: []string{"a-1", "b-1"}}}
-			got, err := s.of(w).Evaluate(t.Context(), byCrossplane(Update, fx.Instance(), fx.Resize("xl")))
+			e := s.of(w)
+			e.Policies = tc.policies
+			got, err := e.Evaluate(t.Context(), byCrossplane(Update, fx.Instance(), fx.Resize("xl")))
 			require.NoError(t, err)
 			assert.False(t, got.Allowed)
 			assert.Equal(t, tc.reads, reads)
