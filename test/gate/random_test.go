@@ -258,7 +258,7 @@ func (r *random) verify() {
 			r.t.Logf("seed %d:\n%s", r.seed, strings.Join(r.log, "\n"))
 		}
 	}()
-	for _, mr := range []string{r.mr, r.alone} {
+	for mr, xr := range map[string]string{r.mr: "store", r.alone: ""} {
 		wait.For(r.t, fmt.Sprintf("seed %d: the gate of %s to close again", r.seed, mr), 3*deadline, func(ctx context.Context) error {
 			_ = r.compose(ctx, "store", r.as)
 			list, err := r.of(r.hans, databases).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + mr})
@@ -271,7 +271,7 @@ func (r *random) verify() {
 			return nil
 		})
 		r.notOrphaned(mr)
-		for _, wrong := range r.history.check(r.t, mr) {
+		for _, wrong := range append(r.history.check(r.t, mr), r.history.openings(r.t, mr, xr)...) {
 			r.t.Errorf("seed %d: %s", r.seed, wrong)
 		}
 	}
