@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/identity"
@@ -164,6 +166,55 @@ func TestVoteOfARequester(t *testing.T) {
 		if len(c) != 1 || len(c[0].By) != 1 || c[0].By[0].Author != want {
 			t.Errorf("%s: %+v", user, c)
 		}
+	}
+}
+
+// TestUnreadAuthors: a vote does not count where the user may be an author who cannot be read (KR-14-61).
+func TestUnreadAuthors(t *testing.T) {
+	late := fmt.Errorf("cannot read it: %w", context.DeadlineExceeded)
+	build := allowance.Build{Fingerprint: "f2", Functions: []string{"a-1"}}
+	for name, tc := range map[string]struct {
+		reason        string
+		author        string
+		failed, built error
+		mayVote       bool // authors, too
+		allowed       bool
+		want          string
+	}{
+		"Read":      {reason: "by another user", author: "carl", allowed: true},
+		"Author":    {reason: "who voted", author: "anna", want: "not alice or anna"},
+		"Unknown":   {reason: "nothing names the author, which the rule ignores", allowed: true},
+		"Unread":    {reason: "it may be anna", failed: late, want: "as long as the authors of the change cannot be read: the author of db-rev-2, the author of a-1"},
+		"MayVote":   {reason: "authors may vote by this rule", failed: late, mayVote: true, allowed: true},
+		"Functions": {reason: "the Functions may be anna's", author: "carl", built: late, want: "cannot be read: the build of the controller"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := stubs{Options: enforced(), author: func(_ context.Context, c v1alpha1.HopCause) (v1alpha1.HopCause, error) {
+				c.Author = tc.author
+				return c, tc.failed
+			}}
+			evaluate := func(req *Request, mods ...fx.Mod) Decision {
+				var w World = builtWorld{setting{xr: mods}.world(), build}
+				if tc.built != nil {
+					w = unbuiltWorld{setting{xr: mods}.world()}
+				}
+				e := s.of(w)
+				e.Policies = ruleSet(t, v1alpha1.ApprovalRuleSpec{Match: v1alpha1.ApprovalRuleMatch{Relations: []v1alpha1.Relation{v1alpha1.RelationControllerChild}},
+					Require: []v1alpha1.RequiredVotes{{Count: 1, NotAuthors: !tc.mayVote}}})
+				d, err := e.Evaluate(t.Context(), req)
+				require.NoError(t, err)
+				return d
+			}
+			change := byCrossplane(Update, fx.Instance(), fx.Resize("xl"))
+			held := evaluate(change)
+			require.False(t, held.Allowed)
+			approved := fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+held.Report.Drift.ID, "once")
+			voted := evaluate(by(byCrossplane(Update, fx.Composite(), approved), subject.User{Name: "anna"}, "kubectl"))
+			require.NotNil(t, voted.Annotations[v1alpha1.AnnotationKeyClaims], voted.Message)
+			d := evaluate(change, approved, fx.Annotate(v1alpha1.AnnotationKeyClaims, *voted.Annotations[v1alpha1.AnnotationKeyClaims]))
+			assert.Equal(t, tc.allowed, d.Allowed, "%s: %s", tc.reason, d.Message)
+			assert.Contains(t, d.Message, tc.want, tc.reason)
+		})
 	}
 }
 

@@ -46,36 +46,42 @@ func (ev *evaluation) attribution() []v1alpha1.HopCause {
 func findAttribution(ev *evaluation) []v1alpha1.HopCause {
 	unknown := ev.Manager == "" && ev.Req.User.Name != ""
 	if unknown || ev.needsApproval() || ev.Req.Operation != Update || ev.Req.OldObject == nil || len(ev.Req.ManagedFields()) == 0 {
-		return ev.causes()
+		return ev.caused().causes
 	}
 	written := identity.Annotation(ev.Req.OldObject, v1alpha1.AnnotationKeyTrace)
 	edits, all := authorship.Edits(ev.Req.ManagedFields(), written, ev.Changes, ev.Manager)
 	if len(edits) == 0 {
-		return ev.causes()
+		return ev.caused().causes
 	}
 	for i := range edits {
 		edits[i].Name, edits[i].Manager = approve.Bounded(edits[i].Name), approve.Bounded(edits[i].Manager)
 	}
 	if !all {
-		edits = append(edits, ev.causes()...)
+		edits = append(edits, ev.caused().causes...)
 	}
 	return edits[:min(len(edits), v1alpha1.MaxHopCauses)]
 }
 
-// causes returns the causes of a change that counts as drift, at most v1alpha1.MaxHopCauses: all those
+// caused are causes, and clauses about what cannot be read of their authors.
+type caused struct {
+	causes []v1alpha1.HopCause
+	unread []string
+}
+
+// caused returns the causes of a change that counts as drift, at most v1alpha1.MaxHopCauses: all those
 // that cannot be excluded (KR-07-10). A cause that the build of the child's last change excludes is left
 // out. The causes are not modified.
-func (ev *evaluation) causes() []v1alpha1.HopCause {
-	if !ev.caused.Known { // get would allocate a closure for each request
-		ev.caused = facts.Memo[[]v1alpha1.HopCause]{Value: findCauses(ev), Known: true}
+func (ev *evaluation) caused() caused {
+	if !ev.causing.Known { // get would allocate a closure for each request
+		ev.causing = facts.Memo[caused]{Value: findCauses(ev), Known: true}
 	}
-	return ev.caused.Value
+	return ev.causing.Value
 }
 
 // findCauses returns the causes of a change that counts as drift.
-func findCauses(ev *evaluation) []v1alpha1.HopCause {
+func findCauses(ev *evaluation) caused {
 	if ev.needsApproval() {
-		return []v1alpha1.HopCause{cause(v1alpha1.CauseUser, ev.Req.User.Name)}
+		return caused{causes: []v1alpha1.HopCause{cause(v1alpha1.CauseUser, ev.Req.User.Name)}}
 	}
 	out, build := []v1alpha1.HopCause(nil), ev.build()
 	if had, images := ev.Req.Fingerprint(); had == "" || had != build.Fingerprint {
@@ -104,18 +110,23 @@ func findCauses(ev *evaluation) []v1alpha1.HopCause {
 
 // authored returns causes with their authors, where they are known (KR-07-11). No decision depends on them unless there are ApprovalRules:
 // without any, no others are read once the API server has not answered in time.
-func authored(ev *evaluation, causes ...v1alpha1.HopCause) []v1alpha1.HopCause {
+func authored(ev *evaluation, causes ...v1alpha1.HopCause) caused {
+	var unread []string
 	var err error
 	for i := 0; i < len(causes) && (!errors.Is(err, context.DeadlineExceeded) || ev.PolicySet().HasRules()); i++ {
+		if causes[i].Name == "" {
+			continue
+		}
 		var found v1alpha1.HopCause
 		if found, err = ev.World.Author(ev.ctx, causes[i]); err != nil {
 			ev.warnings.Add("cannot determine the author of " + causes[i].Name + ": " + err.Error())
+			unread = append(unread, "the author of "+causes[i].Name)
 			continue
 		}
 		found.Author, found.Manager = approve.Bounded(found.Author), approve.Bounded(found.Manager)
 		causes[i] = found
 	}
-	return causes
+	return caused{causes, unread}
 }
 
 // cause returns a cause with a name that is not longer than a hop holds.

@@ -180,7 +180,7 @@ func TestGraphAuthors(t *testing.T) {
 			world: func(w *memoryWorld) World { return builtWorld{w, allowance.Build{Graph: graph}} }},
 		"Same": {reason: "and where the revision seems to have changed the child before", want: "not hans or anna",
 			world: func(w *memoryWorld) World { return builtWorld{w, allowance.Build{Fingerprint: "b", Graph: graph}} }},
-		"Unread": {reason: "the revision cannot be read", want: "one author is unknown",
+		"Unread": {reason: "the revision cannot be read", want: "the authors of the change cannot be read: the build of the controller",
 			world: func(w *memoryWorld) World { return unbuiltWorld{w} }},
 		"Revision": {reason: "a kro that has no revisions", want: "one author is unknown",
 			world: func(w *memoryWorld) World { return builtWorld{w, allowance.Build{Fingerprint: "b"}} }},

@@ -38,43 +38,35 @@ func votedOn(ev *evaluation) []allowance.Change {
 
 // authors returns the authors of the change: the initiators of the parent's intents since the change was
 // first held, and the users who made what causes it (KR-14-05).
-func (ev *evaluation) authors() []string {
+func (ev *evaluation) authors() allowance.Authors {
 	since := ev.view().intent.Generation
 	if h := ev.Req.Held; h != nil {
 		since = min(since, h.Since.Generation)
 	}
-	out := trace.Authors(ev.parent().Annotations, since)
-	add := func(user string) {
-		if !slices.Contains(out, user) {
-			out = append(out, user)
-		}
-	}
+	out := allowance.Authors{Names: trace.Authors(ev.parent().Annotations, since)}
 	if origin := ev.view().trace.Origin(); origin != nil { // of an intent that is not recorded yet
-		add(origin.User)
+		out.Add(origin.User)
 	}
+	found := []caused{ev.caused()}
 	if ev.KindOf(ev.parent()).Graph != "" { // also where it changed the child before: kro may have carried out the revision before, then
-		add(graphAuthor(ev))
+		found = append(found, authored(ev, cause(v1alpha1.CauseGraph, ev.build().Graph.Name)))
 	}
-	for _, c := range ev.causes() {
-		switch {
-		case c.Author != "":
-			add(c.Author)
-		case c.Kind == v1alpha1.CauseUser:
-			add(c.Name)
-		case c.Kind.IsRevision():
-			add("")
+	if ev.build().Unread {
+		out.Unread = append(out.Unread, "the build of the controller")
+	}
+	for _, f := range found {
+		out.Unread = append(out.Unread, f.unread...)
+		for _, c := range f.causes {
+			switch {
+			case c.Author != "" || c.Kind.IsRevision():
+				out.Add(c.Author)
+			case c.Kind == v1alpha1.CauseUser:
+				out.Add(c.Name)
+			}
 		}
 	}
+	out.Unread = slices.Compact(out.Unread)
 	return out
-}
-
-// graphAuthor returns the author of the revision of the graph that kro carries out; "" where it is not known.
-func graphAuthor(ev *evaluation) string {
-	graph := ev.build().Graph
-	if graph.Name == "" {
-		return ""
-	}
-	return authored(ev, cause(v1alpha1.CauseGraph, graph.Name))[0].Author
 }
 
 // checkVotes refuses approvals whose votes the object has no room for, and those of an id that two differences have.

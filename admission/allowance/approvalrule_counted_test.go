@@ -46,14 +46,14 @@ func TestCounted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, why := Rules{compiledRule(t, two)}, map[string]string{}
 			var got []string
-			for _, v := range r.Counted(tc.votes, []string{"hans"}, votedAt) {
+			for _, v := range r.Counted(tc.votes, Authors{Names: []string{"hans"}}, votedAt) {
 				if v.BreakGlass != "" {
 					v.User += " (" + v.BreakGlass + ")"
 				}
 				got = append(got, v.User)
 			}
 			for _, v := range tc.votes {
-				if w := r.Discounted(v, []string{"hans"}, votedAt); w != "" {
+				if w := r.Discounted(v, Authors{Names: []string{"hans"}}, votedAt); w != "" {
 					why[v.User] = w
 				}
 			}

@@ -43,7 +43,7 @@ type NeededVotes struct {
 
 // Needs returns the needs of all rules, with the result of Lacks for each (KR-14-18). Its arguments are those of
 // Lacks.
-func (r Rules) Needs(votes []v1alpha1.Vote, authors []string, now time.Time) []Need {
+func (r Rules) Needs(votes []v1alpha1.Vote, authors Authors, now time.Time) []Need {
 	out := make([]Need, 0, len(r))
 	for _, rule := range r {
 		n := Need{Rule: rule.Name, Broken: rule.broken}
@@ -56,7 +56,7 @@ func (r Rules) Needs(votes []v1alpha1.Vote, authors []string, now time.Time) []N
 		for _, q := range rule.require {
 			v := NeededVotes{Count: q.count, Subjects: q.subjects, Persons: q.persons}
 			if q.notAuthors {
-				v.Not, _ = known(authors)
+				v.Not, _ = known(authors.Names)
 			}
 			n.Votes = append(n.Votes, v)
 		}

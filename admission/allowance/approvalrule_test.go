@@ -71,7 +71,8 @@ func TestWindowsCompile(t *testing.T) {
 	if len(errs) != 1 || errs[0].Error() != `spec.windows.allow[0].schedule: "0 0 30 2 *": that never comes` {
 		t.Fatalf("errors %v", errs)
 	}
-	if got, waits := (Rules{r}).Lacks([]v1alpha1.Vote{vote("anna")}, nil, votedAt); got != "ApprovalRule production does not compile, see its status" || waits {
+	got, waits := (Rules{r}).Lacks([]v1alpha1.Vote{vote("anna")}, Authors{}, votedAt)
+	if got != "ApprovalRule production does not compile, see its status" || waits {
 		t.Errorf("lacks %q, waits %t", got, waits)
 	}
 }
@@ -93,6 +94,7 @@ func TestLacks(t *testing.T) {
 		spec    v1alpha1.ApprovalRuleSpec
 		votes   []v1alpha1.Vote
 		authors []string
+		unread  []string
 		later   time.Duration
 		want    string
 		waits   bool
@@ -112,6 +114,10 @@ func TestLacks(t *testing.T) {
 		"UnknownAuthorIgnored": {spec: two, votes: []v1alpha1.Vote{vote("anna", "dba"), vote("bob", "dba")}, authors: []string{""}},
 		"UnknownAuthorRefused": {spec: refusing, votes: []v1alpha1.Vote{vote("anna", "dba")}, authors: []string{""},
 			want: "votes do not count, since an author of the change is not known by name: one author is unknown" + production},
+		"UnreadAuthor": {spec: two, votes: []v1alpha1.Vote{vote("anna", "dba"), vote("bob", "dba")}, unread: []string{"the author of db-2"},
+			want: "votes do not count as long as the authors of the change cannot be read: the author of db-2" + production},
+		"UnreadAuthorMayVote": {spec: v1alpha1.ApprovalRuleSpec{Match: everything, Require: []v1alpha1.RequiredVotes{{Count: 1}}},
+			votes: []v1alpha1.Vote{vote("anna")}, unread: []string{"the author of db-2"}},
 		"KnownAuthor": {spec: refusing, votes: []v1alpha1.Vote{vote("anna", "dba")}, authors: []string{"hans"}},
 		"Agent":       {spec: two, votes: []v1alpha1.Vote{vote("anna", "dba"), agent}, want: "1 of 2 approvals (anna); needs 1 more of group dba" + production},
 		"Machine": {spec: two, votes: []v1alpha1.Vote{vote("system:serviceaccount:ci:ci", "dba")},
@@ -144,7 +150,8 @@ func TestLacks(t *testing.T) {
 		"BreakGlassOfOthers": {spec: two, votes: []v1alpha1.Vote{broken}, want: "0 of 2 approvals; needs 2 more of group dba" + production},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got, waits := (Rules{compiledRule(t, tc.spec)}).Lacks(tc.votes, tc.authors, votedAt.Add(tc.later)); got != tc.want || waits != tc.waits {
+			got, waits := (Rules{compiledRule(t, tc.spec)}).Lacks(tc.votes, Authors{Names: tc.authors, Unread: tc.unread}, votedAt.Add(tc.later))
+			if got != tc.want || waits != tc.waits {
 				t.Errorf("lacks %q, waits %t, want %q, %t", got, waits, tc.want, tc.waits)
 			}
 		})
@@ -334,7 +341,7 @@ func TestBrokenRule(t *testing.T) {
 				t.Fatalf("errors %v", errs)
 			}
 			c := &Change{Namespace: "shop", Verbs: []v1alpha1.Verb{v1alpha1.VerbUpdate}}
-			if got, _ := NewSet(nil, nil, nil).WithRules([]*Rule{r}).Matching(c).Lacks([]v1alpha1.Vote{vote("a"), vote("b")}, nil, votedAt); got == "" {
+			if got, _ := NewSet(nil, nil, nil).WithRules([]*Rule{r}).Matching(c).Lacks([]v1alpha1.Vote{vote("a"), vote("b")}, Authors{}, votedAt); got == "" {
 				t.Error("two votes are enough")
 			}
 		})

@@ -10,10 +10,25 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
+// Authors of a change, whose votes do not count under notAuthors.
+type Authors struct {
+	// Names of the authors; "" for one who is not recorded.
+	Names []string
+	// Unread are clauses about what could not be read, so that more authors are possible.
+	Unread []string
+}
+
+// Add a user, once.
+func (a *Authors) Add(user string) {
+	if !slices.Contains(a.Names, user) {
+		a.Names = append(a.Names, user)
+	}
+}
+
 // Lacks returns a clause about the votes that are missing for a change of the given authors to pass; "" where every
 // rule that matches the change is met (KR-14-03). waits is true where nothing is missing but a window that is open
 // (KR-14-13).
-func (r Rules) Lacks(votes []v1alpha1.Vote, authors []string, now time.Time) (lacking string, waits bool) {
+func (r Rules) Lacks(votes []v1alpha1.Vote, authors Authors, now time.Time) (lacking string, waits bool) {
 	var out []string
 	waits = true
 	for _, rule := range r {
@@ -31,7 +46,7 @@ func (r Rules) Lacks(votes []v1alpha1.Vote, authors []string, now time.Time) (la
 
 // missing returns a clause about the votes that are missing for the rule to be met; "" where it is met. closed is
 // true where nothing is missing but a window that is open.
-func (r *Rule) missing(votes []v1alpha1.Vote, authors []string, now time.Time) (missing string, closed bool) {
+func (r *Rule) missing(votes []v1alpha1.Vote, authors Authors, now time.Time) (missing string, closed bool) {
 	switch {
 	case r.broken:
 		return "does not compile, see its status", false
@@ -102,7 +117,7 @@ func (r *Rule) glassBroken(votes []v1alpha1.Vote, now time.Time) bool {
 
 // Counted returns the votes by which the rules are met (KR-14-10): of a rule that a vote meets alone those that do, else those that one of
 // its requirements counts. A vote that meets no rule alone is an ordinary one, without the reason for which it should.
-func (r Rules) Counted(votes []v1alpha1.Vote, authors []string, now time.Time) []v1alpha1.Vote {
+func (r Rules) Counted(votes []v1alpha1.Vote, authors Authors, now time.Time) []v1alpha1.Vote {
 	var out []v1alpha1.Vote
 	for _, v := range votes {
 		counts := len(r.BrokeGlass([]v1alpha1.Vote{v}, now)) > 0
@@ -128,7 +143,7 @@ func (r Rules) BrokeGlass(votes []v1alpha1.Vote, now time.Time) []v1alpha1.Vote 
 
 // Discounted returns a clause about the reason why a vote counts by none of the rules; "" where it counts by one of them, and where there
 // are none.
-func (r Rules) Discounted(v v1alpha1.Vote, authors []string, now time.Time) string {
+func (r Rules) Discounted(v v1alpha1.Vote, authors Authors, now time.Time) string {
 	var out []string
 	if len(r.BrokeGlass([]v1alpha1.Vote{v}, now)) > 0 {
 		return ""
@@ -144,7 +159,7 @@ func (r Rules) Discounted(v v1alpha1.Vote, authors []string, now time.Time) stri
 }
 
 // discounted returns a clause about the reason why no requirement of the rule counts a vote; "" where one does.
-func (r *Rule) discounted(v v1alpha1.Vote, authors []string, now time.Time) string {
+func (r *Rule) discounted(v v1alpha1.Vote, authors Authors, now time.Time) string {
 	switch {
 	case r.broken:
 		return "the rule does not compile, see its status"
@@ -170,7 +185,7 @@ func (r *Rule) expired(v v1alpha1.Vote, now time.Time) bool {
 }
 
 // lacks returns the clauses about the votes that one rule still lacks.
-func (r *Rule) lacks(votes []v1alpha1.Vote, authors []string, now time.Time) []string {
+func (r *Rule) lacks(votes []v1alpha1.Vote, authors Authors, now time.Time) []string {
 	votes = slices.DeleteFunc(slices.Clone(votes), func(v v1alpha1.Vote) bool { return r.expired(v, now) })
 	var out []string
 	for _, q := range r.require {
@@ -184,7 +199,7 @@ func (r *Rule) lacks(votes []v1alpha1.Vote, authors []string, now time.Time) []s
 	return []string{strings.Join(out, ", and ")}
 }
 
-func (q *requirement) lacks(votes []v1alpha1.Vote, authors []string) string {
+func (q *requirement) lacks(votes []v1alpha1.Vote, authors Authors) string {
 	if why := q.refused(authors); why != "" {
 		return why
 	}
@@ -194,7 +209,7 @@ func (q *requirement) lacks(votes []v1alpha1.Vote, authors []string) string {
 			counted = append(counted, v.User)
 		}
 	}
-	authors, unknown := known(authors)
+	names, unknown := known(authors.Names)
 	if len(counted) >= q.count {
 		return ""
 	}
@@ -206,8 +221,8 @@ func (q *requirement) lacks(votes []v1alpha1.Vote, authors []string) string {
 	if len(q.subjects) > 0 {
 		out += " of " + subjectsText(q.subjects)
 	}
-	if q.notAuthors && len(authors) > 0 {
-		out += ", not " + strings.Join(authors, " or ")
+	if q.notAuthors && len(names) > 0 {
+		out += ", not " + strings.Join(names, " or ")
 	}
 	if q.notAuthors && len(unknown) > 0 {
 		out += " (" + strings.Join(unknown, ", ") + ")"
@@ -216,15 +231,18 @@ func (q *requirement) lacks(votes []v1alpha1.Vote, authors []string) string {
 }
 
 // refused returns a clause about the reason why no vote counts for a change by these authors; "" where votes do.
-func (q *requirement) refused(authors []string) string {
-	if _, unknown := known(authors); q.refuses && len(unknown) > 0 {
+func (q *requirement) refused(authors Authors) string {
+	if q.notAuthors && len(authors.Unread) > 0 {
+		return "votes do not count as long as the authors of the change cannot be read: " + strings.Join(authors.Unread, ", ")
+	}
+	if _, unknown := known(authors.Names); q.refuses && len(unknown) > 0 {
 		return "votes do not count, since an author of the change is not known by name: " + strings.Join(unknown, ", ")
 	}
 	return ""
 }
 
 // discounted returns a clause about the reason why a vote does not count for a change by these authors; "" where it does.
-func (q *requirement) discounted(v v1alpha1.Vote, authors []string) string {
+func (q *requirement) discounted(v v1alpha1.Vote, authors Authors) string {
 	switch {
 	case len(q.subjects) > 0 && !among(v, q.subjects):
 		return v.User + " is not of " + subjectsText(q.subjects)
@@ -232,7 +250,7 @@ func (q *requirement) discounted(v v1alpha1.Vote, authors []string) string {
 		return v.User + " acts on behalf of " + v.OnBehalfOf + ", and only users who are persons vote"
 	case q.persons && v.Machine:
 		return v.User + " is a machine, and only users who are persons vote"
-	case q.notAuthors && (v.Author || slices.Contains(authors, v.User)):
+	case q.notAuthors && (v.Author || slices.Contains(authors.Names, v.User)):
 		return v.User + " is an author of the change, and authors do not vote"
 	}
 	return q.refused(authors)

@@ -38,7 +38,7 @@ func (c *Cast) Counts() bool {
 
 // CastOf returns what became of the approval of a user for the difference that a Drift shows: by the annotations of the holder of its approvals before and
 // after the user wrote it, and by the rules that match it for the given authors.
-func CastOf(d *v1alpha1.DriftSpec, user string, before, after map[string]string, rules allowance.Rules, authors []string, now time.Time) Cast {
+func CastOf(d *v1alpha1.DriftSpec, user string, before, after map[string]string, rules allowance.Rules, authors allowance.Authors, now time.Time) Cast {
 	digest := change.Digest(cmp.Or(d.Digest, d.ID))
 	set, own := approval.ParseAt(after, now), func(v v1alpha1.Vote) bool { return v.User == user }
 	q := approval.Query{APIVersion: d.Child.APIVersion, Kind: d.Child.Kind, Name: d.Child.Name, Resource: d.Child.Resource, Relation: d.Relation,

@@ -65,7 +65,7 @@ func TestCastOf(t *testing.T) {
 			want: approve.Cast{Rejected: &v1alpha1.Rejection{Kind: "Database", Name: "orders-x", Reason: "audit"}}},
 		"Frozen": {user: "anna", after: map[string]string{v1alpha1.AnnotationKeyFreeze: "true"}, want: approve.Cast{Frozen: true}, counts: true},
 	} {
-		got := approve.CastOf(d, tc.user, tc.before, tc.after, tc.rules, []string{"hans"}, now)
+		got := approve.CastOf(d, tc.user, tc.before, tc.after, tc.rules, allowance.Authors{Names: []string{"hans"}}, now)
 		if diff := cmp.Diff(tc.want, got); diff != "" || got.Counts() != tc.counts {
 			t.Errorf("%s: counts %t; -want, +got:\n%s", name, got.Counts(), diff)
 		}

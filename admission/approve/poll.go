@@ -3,7 +3,6 @@ package approve
 import (
 	"context"
 	"math"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,18 +16,23 @@ import (
 // Poll holds the requirements of ApprovalRules for changes that are approved together; nil where no rule matches.
 type Poll struct {
 	rules   allowance.Rules
-	authors []string
+	authors allowance.Authors
 	now     time.Time
 }
 
 // PollOf returns the Poll for changes that are approved together: the rules that match any of them must be met
 // (KR-14-03). authors are those of the changes.
-func PollOf(f *facts.Facts, changes []allowance.Change, authors func() []string) *Poll {
+func PollOf(f *facts.Facts, changes []allowance.Change, authors func() allowance.Authors) *Poll {
 	rules := f.PolicySet().MatchingAny(changes)
 	if len(rules) == 0 {
 		return nil
 	}
 	return &Poll{rules: rules, authors: authors(), now: f.Req.Time}
+}
+
+// DeletionPoll returns the Poll for what a deletion destroys. id is what approves the deletion.
+func DeletionPoll(f *facts.Facts, destroyed []allowance.Change, id string) *Poll {
+	return PollOf(f, destroyed, func() allowance.Authors { return deleters(f, id) })
 }
 
 // RulesAbout returns the rules that may match a change of an object, or of its external resource.
@@ -65,20 +69,15 @@ func (p *Poll) Needs(votes []v1alpha1.Vote) []allowance.Need {
 	return p.rules.Needs(votes, p.authors, p.now)
 }
 
-// Deleters returns the users who initiated the object, and all who requested the deletion that an id approves
+// deleters returns the users who initiated the object, and all who requested the deletion that an id approves
 // (KR-14-62).
-func Deleters(f *facts.Facts, id string) []string {
-	out := trace.Authors(f.Req.Stored().GetAnnotations(), math.MaxInt64)
-	add := func(user string) {
-		if user != "" && !slices.Contains(out, user) {
-			out = append(out, user)
-		}
-	}
-	if u := f.Req.User; !u.IsMachine() {
-		add(u.Name)
+func deleters(f *facts.Facts, id string) allowance.Authors {
+	out := allowance.Authors{Names: trace.Authors(f.Req.Stored().GetAnnotations(), math.MaxInt64)}
+	if u := f.Req.User; u.Name != "" && !u.IsMachine() {
+		out.Add(u.Name)
 	}
 	for _, user := range f.World.Known(id).Requesters {
-		add(user)
+		out.Add(user)
 	}
 	return out
 }

@@ -134,7 +134,7 @@ func (ev *decider) blockedDeletion(j judgement) (*outcome.Verdict, Finding) {
 	kind := ev.KindOf(j.holder)
 	r := outcome.Refusal{Code: 403, Reason: outcome.ReasonExternalDeletion, Why: j.why, Suggestion: identity.ApproveCommand(j.holder, kind, j.digest.ID())}
 	ask := approval.Query{Digests: j.digests(), Use: approve.Use(ev.Facts, j.digest.ID()), Exact: j.exact}
-	poll := approve.PollOf(ev.Facts, approve.Destroying(ev.ctx, ev.Facts, j.blocked), func() []string { return approve.Deleters(ev.Facts, j.digest.ID()) })
+	poll := approve.DeletionPoll(ev.Facts, approve.Destroying(ev.ctx, ev.Facts, j.blocked), j.digest.ID())
 	ask.Lacks, ask.Counted = poll.Lacks(), poll.Counted()
 	m, ok := gating.DeletionApproval(j.holder, j.object, j.set, ask)
 	votes, lacking := j.set.Tally(ask)

@@ -31,7 +31,7 @@ func (ev *decider) foreignDeletion(what external.Destruction) (*outcome.Verdict,
 		return nil, d
 	}
 	destroyed := approve.Destroying(ev.ctx, ev.Facts, []*parent.State{o})
-	poll := approve.PollOf(ev.Facts, destroyed, func() []string { return approve.Deleters(ev.Facts, j.digest.ID()) })
+	poll := approve.DeletionPoll(ev.Facts, destroyed, j.digest.ID())
 	ask := destructionQuery(ev.Facts, j, poll)
 	if d.Approved, d.Claim = destructionApproved(ev.Facts, j, ask, what.Verb); d.Approved {
 		return nil, d

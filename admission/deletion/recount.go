@@ -31,7 +31,7 @@ func (ev *decider) recount(root *parent.State, below []*parent.State) (*outcome.
 			continue
 		}
 		changes := approve.Destroying(ev.ctx, ev.Facts, []*parent.State{mr})
-		poll := approve.PollOf(ev.Facts, changes, func() []string { return approve.Deleters(ev.Facts, gate.Digest) })
+		poll := approve.DeletionPoll(ev.Facts, changes, gate.Digest)
 		if poll == nil {
 			continue
 		}

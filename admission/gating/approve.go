@@ -169,7 +169,7 @@ func (g Managed) poll(verbs []v1alpha1.Verb) (lacks func([]v1alpha1.Vote) (strin
 		return nil, nil
 	}
 	// Since its gate was moved last, before which nothing was held behind it.
-	authors := trace.Authors(g.MR.Annotations, mask.ParseGate(g.MR.Annotations).Generation)
+	authors := allowance.Authors{Names: trace.Authors(g.MR.Annotations, mask.ParseGate(g.MR.Annotations).Generation)}
 	lacks = func(votes []v1alpha1.Vote) (string, bool) { return rules.Lacks(votes, authors, g.Now) }
 	return lacks, func(votes []v1alpha1.Vote) []v1alpha1.Vote { return rules.Counted(votes, authors, g.Now) }
 }

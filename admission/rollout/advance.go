@@ -150,7 +150,7 @@ func Count(waves int, objects []v1alpha1.RolloutObject, states []v1alpha1.Rollou
 
 // Lacks returns what votes lack for all changes of a plan together: every ApprovalRule that matches one of them
 // must be met (KR-14-55), and its windows open. Without rules one approval is enough. It is the Lacks of a Query.
-func Lacks(set *allowance.Set, changes []allowance.Change, authors []string, votes []v1alpha1.Vote, now time.Time) (lacking string, waits bool) {
+func Lacks(set *allowance.Set, changes []allowance.Change, authors allowance.Authors, votes []v1alpha1.Vote, now time.Time) (lacking string, waits bool) {
 	rules := set.MatchingAny(changes)
 	if len(rules) == 0 && len(votes) == 0 {
 		return "0 of 1 approvals; needs 1 more", false

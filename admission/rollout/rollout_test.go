@@ -457,7 +457,7 @@ func TestLacks(t *testing.T) {
 		{reason: "a window is open", set: atNight, changes: changes, after: 12 * time.Hour, votes: []v1alpha1.Vote{vote("anna", "dba")}},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
-			if got, waits := rollout.Lacks(tc.set, tc.changes, authors, tc.votes, at.Add(tc.after)); got != tc.want || waits != tc.waits {
+			if got, waits := rollout.Lacks(tc.set, tc.changes, allowance.Authors{Names: authors}, tc.votes, at.Add(tc.after)); got != tc.want || waits != tc.waits {
 				t.Errorf("got %q, waits %t", got, waits)
 			}
 		})

@@ -26,24 +26,24 @@ func (i *Inspector) Cast(ctx context.Context, d *v1alpha1.Drift, before, after m
 	now := i.options.Now()
 	set, err := i.policies(ctx)
 	if err != nil {
-		return approve.CastOf(&d.Spec, i.User.Name, before, after, nil, nil, now), err
+		return approve.CastOf(&d.Spec, i.User.Name, before, after, nil, allowance.Authors{}, now), err
 	}
 	if !set.HasRules() {
-		return approve.CastOf(&d.Spec, i.User.Name, before, after, nil, nil, now), nil
+		return approve.CastOf(&d.Spec, i.User.Name, before, after, nil, allowance.Authors{}, now), nil
 	}
 	child, err := readRef(ctx, i.Direct.Dynamic, i.mapper, identity.Ref(d.Spec.Child))
 	if d.Spec.Child.Name == "" || errors.Is(err, admission.ErrNotFound) {
 		child, err = &unstructured.Unstructured{}, nil
 	}
 	if err != nil {
-		return approve.CastOf(&d.Spec, i.User.Name, before, after, nil, nil, now), err
+		return approve.CastOf(&d.Spec, i.User.Name, before, after, nil, allowance.Authors{}, now), err
 	}
 	of := rollout.ChangeOf(&d.Spec, child.GetLabels())
 	if ns, err := i.Direct.Namespace(ctx, of.Namespace); err == nil {
 		of.NamespaceLabels = ns.Labels // rules match where they are not known (KR-14-23)
 	}
-	authors, err := i.authors(ctx, d, child)
-	return approve.CastOf(&d.Spec, i.User.Name, before, after, set.Matching(&of), authors, now), err
+	names, err := i.authors(ctx, d, child)
+	return approve.CastOf(&d.Spec, i.User.Name, before, after, set.Matching(&of), allowance.Authors{Names: names}, now), err
 }
 
 // authors returns the authors of the difference that a Drift shows: of an external one, and of a deletion, those of the child, of another one those of the

@@ -111,7 +111,7 @@ func TestUnreadableRule(t *testing.T) {
 		}
 		rules := NewSet(slices.Values([]*Compiled{c})).Matching(&allowance.Change{Kind: schema.GroupKind{Group: "example.org", Kind: tc.kind},
 			Relation: v1alpha1.RelationControllerChild, Verbs: []v1alpha1.Verb{v1alpha1.VerbUpdate}})
-		lacks, _ := rules.Lacks([]v1alpha1.Vote{{User: "anna", At: metav1.Now()}}, nil, time.Now())
+		lacks, _ := rules.Lacks([]v1alpha1.Vote{{User: "anna", At: metav1.Now()}}, allowance.Authors{}, time.Now())
 		if held := lacks != ""; held != tc.held {
 			t.Errorf("%s: held %t: %s", tc.reason, held, lacks)
 		}

@@ -204,7 +204,7 @@ func (c *Controller) votes(ctx context.Context, o *object, r *run) (votes []v1al
 	}
 	annotations := c.Cluster.Claims.Trusted(o.sealed(), o.GetAnnotations(), clock.Now())
 	votes, lacks = rollout.Votes(annotations, o.status.Plan.ID, clock.Now(), func(votes []v1alpha1.Vote) (string, bool) {
-		return rollout.Lacks(set, r.lacking.changes, r.lacking.authors, votes, clock.Now())
+		return rollout.Lacks(set, r.lacking.changes, allowance.Authors{Names: r.lacking.authors}, votes, clock.Now())
 	})
 	return votes, lacks, nil
 }

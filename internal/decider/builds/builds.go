@@ -83,16 +83,22 @@ func (b *Builds) Of(ctx context.Context, u subject.User, p *parent.State, graph 
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	var newest authorship.GraphRevision
+	var functions []string
+	var err error
 	if p != nil && graph != "" {
-		var err error
 		if newest, err = b.newest(ctx, graph, p.GroupKind()); err != nil {
 			return allowance.Build{}, err
 		}
 	}
 	of := allowance.GraphRevision{Of: newest.Of, Name: newest.Name, Number: newest.Number}
+	if p != nil && p.CompositionRevision != "" {
+		if functions, err = b.functionsOf(ctx, p.CompositionRevision); err != nil {
+			return allowance.Build{Graph: of}, err
+		}
+	}
 	images, known, err := b.images(ctx, u)
-	if err != nil || !known {
-		return allowance.Build{Graph: of}, err
+	if err != nil || !known { // the revisions are causes nevertheless
+		return allowance.Build{Functions: revisionsOf(functions), Graph: of}, err
 	}
 	fingerprint := allowance.Fingerprint
 	if len(images) == 0 { // a caller outside of Pods
@@ -101,15 +107,10 @@ func (b *Builds) Of(ctx context.Context, u subject.User, p *parent.State, graph 
 		}
 	}
 	parts := slices.Clone(images)
-	var functions []string
 	controller := ""
 	if p != nil && p.CompositionRevision != "" {
 		controller = fingerprint(images)
 		parts = append(parts, "composition "+p.CompositionRevision)
-		functions, err = b.functionsOf(ctx, p.CompositionRevision)
-		if err != nil {
-			return allowance.Build{}, err
-		}
 		parts = append(parts, functions...)
 	}
 	if of.Name != "" {

@@ -75,6 +75,10 @@ func TestControllerOf(t *testing.T) {
 		create(t, client, podResource, `{apiVersion: v1, kind: Pod, metadata: {namespace: crossplane-system, name: `+name+`, uid: `+name+`},
   spec: {containers: [{name: crossplane, image: "`+image+`"}]}}`)
 	}
+	create(t, client, compositionRevision, `{apiVersion: apiextensions.crossplane.io/v1, kind: CompositionRevision,
+  metadata: {name: xdb-1}, spec: {pipeline: [{functionRef: {name: kausality}}]}}`)
+	create(t, client, functionRevision, `{apiVersion: pkg.crossplane.io/v1, kind: FunctionRevision,
+  metadata: {name: k-1, labels: {pkg.crossplane.io/package: kausality}}, spec: {desiredState: Active, image: "example.org/f:v1"}}`)
 	of := func(pod, revision string) allowance.Build {
 		u := subject.User{Name: "system:serviceaccount:crossplane-system:crossplane",
 			Extra: map[string][]string{extraPodName: {pod}, extraPodUID: {pod}}}
@@ -94,9 +98,11 @@ func TestControllerOf(t *testing.T) {
 	if alone.Controller != "" || alone.Recorded() != alone.Fingerprint || one.Recorded() != one.Fingerprint+"."+one.Controller {
 		t.Errorf("the images are all of the build: %+v", alone)
 	}
-	if gone := of("gone", "xdb-1"); gone.Recorded() != "" {
+	gone := of("gone", "xdb-1")
+	if gone.Recorded() != "" {
 		t.Errorf("an unknown build: %+v", gone)
 	}
+	require.Equal(t, []string{"k-1"}, gone.Functions, "whose authors do not vote, whatever the images are (KR-14-61)")
 }
 
 // TestCaller: the build of a caller outside of Pods is the name of its program, where that is known (KR-06-21).
