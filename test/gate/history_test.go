@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane/history"
+	"github.com/kausality-io/function-kausality/test/gate/openings"
 )
 
 type metav1GVR = schema.GroupVersionResource
@@ -81,60 +81,12 @@ func allows(o *unstructured.Unstructured, verb v1alpha1.Verb, body json.RawMessa
 	return json.Unmarshal(body, &wrote) == nil && wrote.Size == size
 }
 
-// openings of the gate of a managed resource that nothing called for: its spec is as it was when the gate was closed last, and neither it nor its
-// composite had an approval since the gate was opened last. xr is "" for none.
+// openings of the gate of a managed resource that nothing called for. xr is the composite that has its approvals as well; "" for none.
 func (h record) openings(t testing.TB, mr, xr string) []string {
 	t.Helper()
 	versions, err := h.Versions(mr)
 	require.NoError(t, err)
-	holders, err := h.xrs.Versions(xr)
+	holder, err := h.xrs.Versions(xr)
 	require.NoError(t, err)
-	var wrong []string
-	var closed *unstructured.Unstructured // with which the gate was closed last
-	var opened time.Time
-	was := v1alpha1.GateClosed
-	for _, v := range versions {
-		if v.Object == nil {
-			closed, was = nil, v1alpha1.GateClosed
-			continue
-		}
-		gate := gateOf(v.Object)
-		switch {
-		case gate.State == v1alpha1.GateOpen && was != v1alpha1.GateOpen:
-			if closed != nil && equality.Semantic.DeepEqual(wanted(closed), wanted(v.Object)) && !approved(gate, opened, v.Seen, versions, holders) {
-				wrong = append(wrong, fmt.Sprintf("the gate of %s was opened at %s without a cause: %+v", mr, v.Seen.Format("05.000"), gate))
-			}
-			opened = v.Seen
-		case gate.State != v1alpha1.GateOpen && (was == v1alpha1.GateOpen || closed == nil):
-			closed = v.Object
-		}
-		was = gate.State
-	}
-	return wrong
-}
-
-// wanted is the spec of a managed resource but for its policies, which the gate writes.
-func wanted(o *unstructured.Unstructured) map[string]any {
-	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
-	delete(spec, "managementPolicies")
-	return spec
-}
-
-// approved reports whether a version that was current in a period has an approval for which a gate may be opened.
-func approved(gate v1alpha1.Gate, from, to time.Time, of ...[]history.Version) bool {
-	for _, versions := range of {
-		for i, v := range versions {
-			if v.Object == nil || v.Seen.After(to.Add(time.Second)) || i+1 < len(versions) && versions[i+1].Seen.Before(from) { // one of the watches may be late
-				continue
-			}
-			for key, value := range v.Object.GetAnnotations() {
-				id, is := strings.CutPrefix(key, v1alpha1.AnnotationKeyApprovePrefix)
-				if is && (id == gate.Digest || slices.Contains(gate.Verbs, v1alpha1.VerbDelete)) ||
-					key == v1alpha1.AnnotationKeyApprovals && strings.Contains(value, string(v1alpha1.RelationExternal)) {
-					return true
-				}
-			}
-		}
-	}
-	return false
+	return openings.Uncalled(versions, holder)
 }

@@ -258,7 +258,7 @@ func (r *random) verify() {
 			r.t.Logf("seed %d:\n%s", r.seed, strings.Join(r.log, "\n"))
 		}
 	}()
-	for mr, xr := range map[string]string{r.mr: "store", r.alone: ""} {
+	for _, mr := range []string{r.mr, r.alone} {
 		wait.For(r.t, fmt.Sprintf("seed %d: the gate of %s to close again", r.seed, mr), 3*deadline, func(ctx context.Context) error {
 			_ = r.compose(ctx, "store", r.as)
 			list, err := r.of(r.hans, databases).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + mr})
@@ -271,8 +271,9 @@ func (r *random) verify() {
 			return nil
 		})
 		r.notOrphaned(mr)
+		xr := map[string]string{r.mr: "store"}[mr]
 		for _, wrong := range append(r.history.check(r.t, mr), r.history.openings(r.t, mr, xr)...) {
-			r.t.Errorf("seed %d: %s", r.seed, wrong)
+			r.t.Errorf("seed %d: %s: %s", r.seed, mr, wrong)
 		}
 	}
 }

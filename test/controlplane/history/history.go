@@ -28,6 +28,8 @@ type History struct {
 type Version struct {
 	// Seen is when the watch showed it, by the clock of this process.
 	Seen time.Time
+	// Revision at which etcd stored it: that orders the versions of all objects.
+	Revision int64
 	// Object as stored; nil where it is gone.
 	Object *unstructured.Unstructured
 }
@@ -60,7 +62,7 @@ func (h *History) add(r clientv3.WatchResponse, prefix string) {
 	defer h.mu.Unlock()
 	h.err = errors.Join(h.err, r.Err())
 	for _, e := range r.Events {
-		name, v := strings.TrimPrefix(string(e.Kv.Key), prefix), Version{Seen: time.Now()}
+		name, v := strings.TrimPrefix(string(e.Kv.Key), prefix), Version{Seen: time.Now(), Revision: e.Kv.ModRevision}
 		if e.Type == clientv3.EventTypePut {
 			v.Object = &unstructured.Unstructured{}
 			h.err = errors.Join(h.err, v.Object.UnmarshalJSON(e.Kv.Value))

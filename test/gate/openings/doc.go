@@ -1,0 +1,2 @@
+// Package openings judges, from the versions that a managed resource had, what its gate was opened for.
+package openings
