@@ -17,7 +17,6 @@ func (ev *evaluation) build() allowance.Build {
 		if err != nil && (graph || len(ev.upgrades()) > 0) { // else it is recorded alone, and nothing depends on it yet
 			ev.warnings.Add("cannot determine the build of the controller: " + err.Error())
 		}
-		b.Unread = err != nil
 		return b
 	})
 }

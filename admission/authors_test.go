@@ -172,10 +172,11 @@ func TestVoteOfARequester(t *testing.T) {
 // TestUnreadAuthors: a vote does not count where the user may be an author who cannot be read (KR-14-61).
 func TestUnreadAuthors(t *testing.T) {
 	late := fmt.Errorf("cannot read it: %w", context.DeadlineExceeded)
-	build := allowance.Build{Fingerprint: "f2", Functions: []string{"a-1"}}
+	build := allowance.Build{Fingerprint: "f2", Functions: []string{"a-1", "b-1", "c-1", "d-1", "e-1"}}
 	for name, tc := range map[string]struct {
 		reason        string
 		author        string
+		of            string // the cause of that author; "" for all
 		failed, built error
 		mayVote       bool // authors, too
 		allowed       bool
@@ -183,14 +184,17 @@ func TestUnreadAuthors(t *testing.T) {
 	}{
 		"Read":      {reason: "by another user", author: "carl", allowed: true},
 		"Author":    {reason: "who voted", author: "anna", want: "not alice or anna"},
+		"Last":      {reason: "of more revisions than a hop names", author: "anna", of: "e-1", want: "not alice or anna"},
 		"Unknown":   {reason: "nothing names the author, which the rule ignores", allowed: true},
-		"Unread":    {reason: "it may be anna", failed: late, want: "as long as the authors of the change cannot be read: the author of db-rev-2, the author of a-1"},
+		"Unread":    {reason: "it may be anna", failed: late, want: "as long as authors of the change cannot be read: those of db-rev-2 (ApprovalRule office)"},
 		"MayVote":   {reason: "authors may vote by this rule", failed: late, mayVote: true, allowed: true},
-		"Functions": {reason: "the Functions may be anna's", author: "carl", built: late, want: "cannot be read: the build of the controller"},
+		"Functions": {reason: "the Functions may be anna's", author: "carl", built: late, want: "those of the revisions that make it (ApprovalRule office)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := stubs{Options: enforced(), author: func(_ context.Context, c v1alpha1.HopCause) (v1alpha1.HopCause, error) {
-				c.Author = tc.author
+				if tc.of == "" || tc.of == c.Name {
+					c.Author = tc.author
+				}
 				return c, tc.failed
 			}}
 			evaluate := func(req *Request, mods ...fx.Mod) Decision {
@@ -208,6 +212,7 @@ func TestUnreadAuthors(t *testing.T) {
 			change := byCrossplane(Update, fx.Instance(), fx.Resize("xl"))
 			held := evaluate(change)
 			require.False(t, held.Allowed)
+			require.LessOrEqual(t, len(held.Report.Drift.Causes), v1alpha1.MaxHopCauses)
 			approved := fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+held.Report.Drift.ID, "once")
 			voted := evaluate(by(byCrossplane(Update, fx.Composite(), approved), subject.User{Name: "anna"}, "kubectl"))
 			require.NotNil(t, voted.Annotations[v1alpha1.AnnotationKeyClaims], voted.Message)

@@ -34,10 +34,13 @@ func (ed *editor) attributed(hop v1alpha1.Hop) v1alpha1.Hop {
 }
 
 // attribution returns the causes of a change that counts as drift: the edits by other users that it reverts, and
-// the other causes unless it reverts edits alone (KR-07-14). Authors, whose votes may not count, are those of causes: no edit hides one.
+// the other causes unless it reverts edits alone (KR-07-14), at most v1alpha1.MaxHopCauses.
+// Authors, whose votes may not count, are those of causes: no edit hides one.
 func (ev *evaluation) attribution() []v1alpha1.HopCause {
 	if !ev.reported.Known { // get would allocate a closure for each request
-		ev.reported = facts.Memo[[]v1alpha1.HopCause]{Value: findAttribution(ev), Known: true}
+		found := findAttribution(ev)
+		n := min(len(found), v1alpha1.MaxHopCauses)
+		ev.reported = facts.Memo[[]v1alpha1.HopCause]{Value: found[:n:n], Known: true}
 	}
 	return ev.reported.Value
 }
@@ -46,45 +49,45 @@ func (ev *evaluation) attribution() []v1alpha1.HopCause {
 func findAttribution(ev *evaluation) []v1alpha1.HopCause {
 	unknown := ev.Manager == "" && ev.Req.User.Name != ""
 	if unknown || ev.needsApproval() || ev.Req.Operation != Update || ev.Req.OldObject == nil || len(ev.Req.ManagedFields()) == 0 {
-		return ev.caused().causes
+		return ev.caused().list
 	}
 	written := identity.Annotation(ev.Req.OldObject, v1alpha1.AnnotationKeyTrace)
 	edits, all := authorship.Edits(ev.Req.ManagedFields(), written, ev.Changes, ev.Manager)
 	if len(edits) == 0 {
-		return ev.caused().causes
+		return ev.caused().list
 	}
 	for i := range edits {
 		edits[i].Name, edits[i].Manager = approve.Bounded(edits[i].Name), approve.Bounded(edits[i].Manager)
 	}
 	if !all {
-		edits = append(edits, ev.caused().causes...)
+		edits = append(edits, ev.caused().list...)
 	}
-	return edits[:min(len(edits), v1alpha1.MaxHopCauses)]
+	return edits
 }
 
-// caused are causes, and clauses about what cannot be read of their authors.
-type caused struct {
-	causes []v1alpha1.HopCause
+// causes of a change.
+type causes struct {
+	list []v1alpha1.HopCause
+	// unread are those whose authors could not be read.
 	unread []string
 }
 
-// caused returns the causes of a change that counts as drift, at most v1alpha1.MaxHopCauses: all those
-// that cannot be excluded (KR-07-10). A cause that the build of the child's last change excludes is left
-// out. The causes are not modified.
-func (ev *evaluation) caused() caused {
-	if !ev.causing.Known { // get would allocate a closure for each request
-		ev.causing = facts.Memo[caused]{Value: findCauses(ev), Known: true}
+// caused returns the causes of a change that counts as drift: all those that cannot be excluded (KR-07-10). A cause that the build of
+// the child's last change excludes is left out. They are not modified.
+func (ev *evaluation) caused() causes {
+	if !ev.causes.Known { // get would allocate a closure for each request
+		ev.causes = facts.Memo[causes]{Value: findCauses(ev), Known: true}
 	}
-	return ev.causing.Value
+	return ev.causes.Value
 }
 
 // findCauses returns the causes of a change that counts as drift.
-func findCauses(ev *evaluation) caused {
+func findCauses(ev *evaluation) causes {
 	if ev.needsApproval() {
-		return caused{causes: []v1alpha1.HopCause{cause(v1alpha1.CauseUser, ev.Req.User.Name)}}
+		return causes{list: []v1alpha1.HopCause{cause(v1alpha1.CauseUser, ev.Req.User.Name)}}
 	}
 	out, build := []v1alpha1.HopCause(nil), ev.build()
-	if had, images := ev.Req.Fingerprint(); had == "" || had != build.Fingerprint {
+	if had, images := ev.Req.Fingerprint(); had == "" || had != build.Fingerprint || ev.Req.Held != nil { // which the rest of a change may have recorded
 		if rev := ev.parent().CompositionRevision; rev != "" {
 			out = append(out, cause(v1alpha1.CauseComposition, rev))
 		}
@@ -104,29 +107,27 @@ func findCauses(ev *evaluation) caused {
 	if by := cmp.Or(ev.Req.User.Name, ev.Req.Controller); len(out) == 0 && by != "" {
 		out = append(out, cause(v1alpha1.CauseController, by))
 	}
-	out = out[:min(len(out), v1alpha1.MaxHopCauses)]
 	return authored(ev, out...)
 }
 
-// authored returns causes with their authors, where they are known (KR-07-11). No decision depends on them unless there are ApprovalRules:
-// without any, no others are read once the API server has not answered in time.
-func authored(ev *evaluation, causes ...v1alpha1.HopCause) caused {
-	var unread []string
+// authored returns causes with their authors, where they are known (KR-07-11). No others are read once the API server has not answered in time:
+// no vote that depends on authors counts then.
+func authored(ev *evaluation, list ...v1alpha1.HopCause) causes {
+	out := causes{list: list}
 	var err error
-	for i := 0; i < len(causes) && (!errors.Is(err, context.DeadlineExceeded) || ev.PolicySet().HasRules()); i++ {
-		if causes[i].Name == "" {
+	for i, c := range list {
+		if c.Name == "" || errors.Is(err, context.DeadlineExceeded) {
 			continue
 		}
-		var found v1alpha1.HopCause
-		if found, err = ev.World.Author(ev.ctx, causes[i]); err != nil {
-			ev.warnings.Add("cannot determine the author of " + causes[i].Name + ": " + err.Error())
-			unread = append(unread, "the author of "+causes[i].Name)
+		if c, err = ev.World.Author(ev.ctx, c); err != nil {
+			ev.warnings.Add("cannot determine the author of " + list[i].Name + ": " + err.Error())
+			out.unread = append(out.unread, list[i].Name)
 			continue
 		}
-		found.Author, found.Manager = approve.Bounded(found.Author), approve.Bounded(found.Manager)
-		causes[i] = found
+		c.Author, c.Manager = approve.Bounded(c.Author), approve.Bounded(c.Manager)
+		list[i] = c
 	}
-	return caused{causes, unread}
+	return out
 }
 
 // cause returns a cause with a name that is not longer than a hop holds.

@@ -150,7 +150,7 @@ func (ev *evaluation) graph() string {
 	if ev.KindOf(ev.parent()).Graph == "" {
 		return ""
 	}
-	causes := ev.caused().causes
+	causes := ev.caused().list
 	i := slices.IndexFunc(causes, func(c v1alpha1.HopCause) bool { return c.Kind == v1alpha1.CauseGraph })
 	if i < 0 {
 		return ""

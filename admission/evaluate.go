@@ -154,8 +154,8 @@ type evaluation struct {
 	polled facts.Memo[*approve.Poll]
 	// calling is the build of the controller that makes the request.
 	calling facts.Memo[allowance.Build]
-	// causing are the causes of a change that counts as drift.
-	causing facts.Memo[caused]
+	// causes of a change that counts as drift.
+	causes facts.Memo[causes]
 	// reported are these causes with the edits that the change reverts.
 	reported facts.Memo[[]v1alpha1.HopCause]
 	// variables of expressions about the request.

@@ -152,7 +152,7 @@ func TestGraphLines(t *testing.T) {
 type unbuiltWorld struct{ *memoryWorld }
 
 func (unbuiltWorld) Build(context.Context, *Request, *parent.State) (allowance.Build, error) {
-	return allowance.Build{}, assert.AnError
+	return allowance.Build{Unread: true}, assert.AnError
 }
 
 // TestGraphUnread: a revision that cannot be read is reported, and the change is held all the same (KR-18-05).
@@ -180,7 +180,7 @@ func TestGraphAuthors(t *testing.T) {
 			world: func(w *memoryWorld) World { return builtWorld{w, allowance.Build{Graph: graph}} }},
 		"Same": {reason: "and where the revision seems to have changed the child before", want: "not hans or anna",
 			world: func(w *memoryWorld) World { return builtWorld{w, allowance.Build{Fingerprint: "b", Graph: graph}} }},
-		"Unread": {reason: "the revision cannot be read", want: "the authors of the change cannot be read: the build of the controller",
+		"Unread": {reason: "the revision cannot be read", want: "authors of the change cannot be read: those of the revisions that make it",
 			world: func(w *memoryWorld) World { return unbuiltWorld{w} }},
 		"Revision": {reason: "a kro that has no revisions", want: "one author is unknown",
 			world: func(w *memoryWorld) World { return builtWorld{w, allowance.Build{Fingerprint: "b"}} }},

@@ -47,25 +47,23 @@ func (ev *evaluation) authors() allowance.Authors {
 	if origin := ev.view().trace.Origin(); origin != nil { // of an intent that is not recorded yet
 		out.Add(origin.User)
 	}
-	found := []caused{ev.caused()}
-	if ev.KindOf(ev.parent()).Graph != "" { // also where it changed the child before: kro may have carried out the revision before, then
-		found = append(found, authored(ev, cause(v1alpha1.CauseGraph, ev.build().Graph.Name)))
+	found := ev.caused()
+	graph := ev.KindOf(ev.parent()).Graph != "" // also where it changed the child before: kro may have carried out the revision before, then
+	if graph && !slices.ContainsFunc(found.list, func(c v1alpha1.HopCause) bool { return c.Kind == v1alpha1.CauseGraph }) {
+		also := authored(ev, cause(v1alpha1.CauseGraph, ev.build().Graph.Name))
+		found = causes{slices.Concat(found.list, also.list), slices.Concat(found.unread, also.unread)}
 	}
-	if ev.build().Unread {
-		out.Unread = append(out.Unread, "the build of the controller")
+	if out.Unread = found.unread; ev.build().Unread && !ev.needsApproval() {
+		out.Unread = append(slices.Clip(out.Unread), "the revisions that make it")
 	}
-	for _, f := range found {
-		out.Unread = append(out.Unread, f.unread...)
-		for _, c := range f.causes {
-			switch {
-			case c.Author != "" || c.Kind.IsRevision():
-				out.Add(c.Author)
-			case c.Kind == v1alpha1.CauseUser:
-				out.Add(c.Name)
-			}
+	for _, c := range found.list {
+		switch {
+		case c.Author != "" || c.Kind.IsRevision():
+			out.Add(c.Author)
+		case c.Kind == v1alpha1.CauseUser:
+			out.Add(c.Name)
 		}
 	}
-	out.Unread = slices.Compact(out.Unread)
 	return out
 }
 

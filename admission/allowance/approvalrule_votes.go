@@ -14,7 +14,7 @@ import (
 type Authors struct {
 	// Names of the authors; "" for one who is not recorded.
 	Names []string
-	// Unread are clauses about what could not be read, so that more authors are possible.
+	// Unread are the causes whose authors could not be read.
 	Unread []string
 }
 
@@ -222,7 +222,7 @@ func (q *requirement) lacks(votes []v1alpha1.Vote, authors Authors) string {
 		out += " of " + subjectsText(q.subjects)
 	}
 	if q.notAuthors && len(names) > 0 {
-		out += ", not " + strings.Join(names, " or ")
+		out += ", not " + some(names, " or ")
 	}
 	if q.notAuthors && len(unknown) > 0 {
 		out += " (" + strings.Join(unknown, ", ") + ")"
@@ -233,7 +233,7 @@ func (q *requirement) lacks(votes []v1alpha1.Vote, authors Authors) string {
 // refused returns a clause about the reason why no vote counts for a change by these authors; "" where votes do.
 func (q *requirement) refused(authors Authors) string {
 	if q.notAuthors && len(authors.Unread) > 0 {
-		return "votes do not count as long as the authors of the change cannot be read: " + strings.Join(authors.Unread, ", ")
+		return "votes do not count as long as authors of the change cannot be read: those of " + some(authors.Unread, ", ")
 	}
 	if _, unknown := known(authors.Names); q.refuses && len(unknown) > 0 {
 		return "votes do not count, since an author of the change is not known by name: " + strings.Join(unknown, ", ")
@@ -276,21 +276,26 @@ func among(v v1alpha1.Vote, subjects []v1alpha1.Subject) bool {
 	return slices.ContainsFunc(subjects, func(s v1alpha1.Subject) bool { return is(s, v.User, v.Groups) })
 }
 
-// maxSubjects is how many subjects a message names.
+// maxSubjects is how many subjects a message names, and how many authors or causes.
 const maxSubjects = 4
+
+// some returns the first of several names with a separator, and how many more there are.
+func some(names []string, separator string) string {
+	if more := len(names) - maxSubjects; more > 0 {
+		names = append(slices.Clone(names[:maxSubjects]), fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, separator)
+}
 
 // subjectsText returns the subjects as a clause, as in "group dba or user anna".
 func subjectsText(subjects []v1alpha1.Subject) string {
 	var out []string
-	for _, s := range subjects[:min(len(subjects), maxSubjects)] {
+	for _, s := range subjects {
 		name := s.Name
 		if s.Kind == v1alpha1.SubjectServiceAccount {
 			name = s.Namespace + "/" + s.Name
 		}
 		out = append(out, strings.ToLower(s.Kind[:1])+s.Kind[1:]+" "+name)
 	}
-	if more := len(subjects) - maxSubjects; more > 0 {
-		out = append(out, fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(out, " or ")
+	return some(out, " or ")
 }

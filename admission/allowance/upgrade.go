@@ -78,7 +78,7 @@ type Build struct {
 	// Graph is the revision of a graph of kro that the controller carries out; the zero one where it is not known, and for other
 	// controllers.
 	Graph GraphRevision
-	// Unread: a read failed, so that any part may be empty.
+	// Unread: Functions and Graph may be empty since a read failed.
 	Unread bool
 	// RecordedLate: builds are recorded only while there is an UpgradeAllowance, so that a
 	// child without one counts as last changed by another build.

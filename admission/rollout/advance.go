@@ -187,16 +187,19 @@ func valueOf(text string) any {
 }
 
 // Authors returns the authors of a change: the given initiators of the parent's intent, and the users
-// who made what causes the change (KR-14-05).
+// who made what causes the change (KR-14-05), "" for those that are not known.
 func Authors(d *v1alpha1.DriftSpec, initiators []string) []string {
 	out := slices.Clone(initiators)
 	for _, c := range d.Causes {
-		if c.Author != "" {
+		if c.Author != "" || c.Kind.IsRevision() {
 			out = append(out, c.Author)
 		}
 		if c.Kind == v1alpha1.CauseUser {
 			out = append(out, c.Name)
 		}
+	}
+	if len(d.Causes) >= v1alpha1.MaxHopCauses { // there may be more
+		out = append(out, "")
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

@@ -435,6 +435,10 @@ func TestLacks(t *testing.T) {
 	if diff := cmp.Diff([]string{"erik", "hans@example.com"}, authors); diff != "" {
 		t.Error(diff)
 	}
+	unknown := &v1alpha1.DriftSpec{Causes: []v1alpha1.HopCause{{Kind: v1alpha1.CauseComposition, Name: "shop-1"}, {Kind: v1alpha1.CauseController, Name: "c"}}}
+	if diff := cmp.Diff([]string{"", "erik"}, rollout.Authors(unknown, []string{"erik"})); diff != "" {
+		t.Errorf("the author of a revision that is not known: %s", diff)
+	}
 	for _, tc := range []struct {
 		reason  string
 		set     *allowance.Set

@@ -51,7 +51,7 @@ func (q question) Build(ctx context.Context, _ *admission.Request, p *parent.Sta
 		return out, nil
 	}
 	b, err := q.inspector.builds.Of(ctx, subject.User{}, p, q.Kind(p.GroupVersionKind).Graph)
-	out.Graph = b.Graph
+	out.Graph, out.Unread = b.Graph, b.Unread && !kerrors.IsForbidden(err)
 	return out, q.note(err)
 }
 

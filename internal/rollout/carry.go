@@ -183,12 +183,21 @@ func overdue(r *run, wave int32) {
 	})
 }
 
+// unknownAuthors is after what time the authors of a plan are determined again where one was not known.
+const unknownAuthors = time.Minute
+
 // answer to what the votes for a plan lack.
 type answer struct {
 	plan     string
 	policies *allowance.Set
 	changes  []allowance.Change
 	authors  []string
+	at       time.Time
+}
+
+// holds reports whether the answer is still that for a plan and policies.
+func (a *answer) holds(plan string, policies *allowance.Set, now time.Time) bool {
+	return a.plan == plan && a.policies == policies && (!slices.Contains(a.authors, "") || now.Before(a.at.Add(unknownAuthors)))
 }
 
 // votes for the plan, and what they lack.
@@ -197,7 +206,7 @@ func (c *Controller) votes(ctx context.Context, o *object, r *run) (votes []v1al
 	if set == nil {
 		return nil, "", fmt.Errorf("the policies are not read yet, or cannot be read")
 	}
-	if a := &r.lacking; a.plan != r.plan || a.policies != set {
+	if a := &r.lacking; !a.holds(r.plan, set, clock.Now()) {
 		if *a, err = c.changes(ctx, r, set); err != nil {
 			return nil, "", err
 		}
@@ -211,7 +220,7 @@ func (c *Controller) votes(ctx context.Context, o *object, r *run) (votes []v1al
 
 // changes of a plan as ApprovalRules see them, from its Drifts; one that is gone matters no more.
 func (c *Controller) changes(ctx context.Context, r *run, set *allowance.Set) (answer, error) {
-	out := answer{plan: r.plan, policies: set}
+	out := answer{plan: r.plan, policies: set, at: clock.Now()}
 	if !set.HasRules() {
 		return out, nil
 	}

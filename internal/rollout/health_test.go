@@ -3,6 +3,7 @@ package rollout
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/internal/cluster"
@@ -174,4 +176,15 @@ func TestChangesUnwatched(t *testing.T) {
 		require.Equal(t, want, change.Labels)
 	}
 	require.Contains(t, got.authors, "anna")
+}
+
+// TestAnswerHolds: who made a change may be known later; an approval that lacks it must not wait for another plan (KR-14-55).
+func TestAnswerHolds(t *testing.T) {
+	set, other, at := &allowance.Set{}, &allowance.Set{}, time.Now()
+	known, unknown := answer{plan: "p", policies: set, authors: []string{"anna"}, at: at}, answer{plan: "p", policies: set, authors: []string{"", "anna"}, at: at}
+	require.True(t, known.holds("p", set, at.Add(time.Hour)))
+	require.False(t, known.holds("q", set, at))
+	require.False(t, known.holds("p", other, at))
+	require.True(t, unknown.holds("p", set, at.Add(unknownAuthors/2)))
+	require.False(t, unknown.holds("p", set, at.Add(unknownAuthors)))
 }

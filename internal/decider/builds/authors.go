@@ -61,13 +61,13 @@ func (b *Builds) functionAuthor(ctx context.Context, name string) (authorship.Au
 			return s.Author(image), err
 		}
 	}
-	return authorship.Author{}, nil
+	return authorship.Author{}, fmt.Errorf("FunctionRevision %s is not active any more", name)
 }
 
 // functionSource of an active revision of a Function by its name. All Functions are read at once: a change has the revisions of several of them as
 // causes.
 func functionSource(ctx context.Context, b *Builds, name, revision string, active map[string]string) (authorship.Source, error) {
-	return shared(ctx, b, sourceKey(function, name, revision), func(ctx context.Context, client dynamic.Interface) (out authorship.Source, err error) {
+	return shared(ctx, b, sourceKey(function, name, revision), readTTL, func(ctx context.Context, client dynamic.Interface) (out authorship.Source, err error) {
 		all, err := client.Resource(function).List(ctx, metav1.ListOptions{})
 		if kerrors.IsNotFound(err) {
 			return out, nil
@@ -90,7 +90,7 @@ func functionSource(ctx context.Context, b *Builds, name, revision string, activ
 // source of a revision by its name; the zero one where it is gone. For each revision it is read: what was read for the one before does not show
 // who made the next.
 func (b *Builds) source(ctx context.Context, r schema.GroupVersionResource, name, revision string) (authorship.Source, error) {
-	return shared(ctx, b, sourceKey(r, name, revision), func(ctx context.Context, client dynamic.Interface) (authorship.Source, error) {
+	return shared(ctx, b, sourceKey(r, name, revision), readTTL, func(ctx context.Context, client dynamic.Interface) (authorship.Source, error) {
 		o, err := client.Resource(r).Get(ctx, name, metav1.GetOptions{})
 		if kerrors.IsNotFound(err) {
 			return authorship.Source{}, nil

@@ -125,7 +125,8 @@ func TestFunctionAuthor(t *testing.T) {
   metadata: {name: f-1, labels: {pkg.crossplane.io/package: f}}, spec: {desiredState: Active, image: "example.org/f:v1"}}`)
 			b := New(client)
 			authored(t, b, v1alpha1.HopCause{Kind: v1alpha1.CauseFunction, Name: "f-1"}, tc.want, tc.reason)
-			authored(t, b, v1alpha1.HopCause{Kind: v1alpha1.CauseFunction, Name: "other-1"}, authorship.Author{}, "no active revision")
+			_, err := b.Author(t.Context(), v1alpha1.HopCause{Kind: v1alpha1.CauseFunction, Name: "other-1"})
+			require.ErrorContains(t, err, "FunctionRevision other-1 is not active any more", "its author is not unknown: no vote counts (KR-14-61)")
 			authored(t, b, v1alpha1.HopCause{Kind: v1alpha1.CauseController, Name: "f-1"}, authorship.Author{}, "no revision")
 		})
 	}
@@ -189,7 +190,7 @@ func TestSharedReads(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), readTimeout)
 	want, _ := ctx.Deadline()
 	cancel()
-	_, err := shared(ctx, New(fakeClient()), "key", func(ctx context.Context, _ dynamic.Interface) (string, error) {
+	_, err := shared(ctx, New(fakeClient()), "key", readTTL, func(ctx context.Context, _ dynamic.Interface) (string, error) {
 		got, _ := ctx.Deadline()
 		assert.Equal(t, want, got)
 		return "", ctx.Err()

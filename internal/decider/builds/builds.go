@@ -44,8 +44,9 @@ const (
 	readTimeout = time.Second
 	// unknownTTL is for how long a Pod with unknown images, and a deleted revision of a Composition, are not read again.
 	unknownTTL = 5 * time.Second
-	// readTTL is for how long the active revisions of functions are cached, and a Composition, Function or graph of which a revision is a cause.
-	readTTL = 10 * time.Second
+	// readTTL is for how long a Composition, Function or graph of which a revision is a cause is cached, and activeTTL the active revisions of
+	// functions: with an earlier one, a new revision would be no cause, and its author could approve what it changes.
+	readTTL, activeTTL = 10 * time.Second, time.Second
 )
 
 // Builds identifies the build of the controller that makes a request. The images of a Pod and the pipeline of
@@ -87,13 +88,13 @@ func (b *Builds) Of(ctx context.Context, u subject.User, p *parent.State, graph 
 	var err error
 	if p != nil && graph != "" {
 		if newest, err = b.newest(ctx, graph, p.GroupKind()); err != nil {
-			return allowance.Build{}, err
+			return allowance.Build{Unread: true}, err
 		}
 	}
 	of := allowance.GraphRevision{Of: newest.Of, Name: newest.Name, Number: newest.Number}
 	if p != nil && p.CompositionRevision != "" {
 		if functions, err = b.functionsOf(ctx, p.CompositionRevision); err != nil {
-			return allowance.Build{Graph: of}, err
+			return allowance.Build{Graph: of, Unread: true}, err
 		}
 	}
 	images, known, err := b.images(ctx, u)
@@ -110,8 +111,7 @@ func (b *Builds) Of(ctx context.Context, u subject.User, p *parent.State, graph 
 	controller := ""
 	if p != nil && p.CompositionRevision != "" {
 		controller = fingerprint(images)
-		parts = append(parts, "composition "+p.CompositionRevision)
-		parts = append(parts, functions...)
+		parts = slices.Concat(parts, []string{"composition " + p.CompositionRevision}, functions)
 	}
 	if of.Name != "" {
 		controller = fingerprint(images)
@@ -291,7 +291,7 @@ func (b *Builds) revision(ctx context.Context, name string) (*revision, error) {
 
 // active revisions by function: name and image of each, as JSON. nil if there are no functions.
 func (b *Builds) active(ctx context.Context) (map[string]string, error) {
-	return shared(ctx, b, functionRevision.Resource, listActive)
+	return shared(ctx, b, functionRevision.Resource, activeTTL, listActive)
 }
 
 // listActive reads what active returns.
@@ -322,9 +322,9 @@ func listActive(ctx context.Context, client dynamic.Interface) (map[string]strin
 	return out, nil
 }
 
-// shared returns what was read under a key within readTTL, or what read returns, for all requests that need it at a time. It is read until the
+// shared returns what was read under a key within a time, or what read returns, for all requests that need it at a time. It is read until the
 // deadline of the first of them, also if that ends before.
-func shared[T any](ctx context.Context, b *Builds, key string, read func(context.Context, dynamic.Interface) (T, error)) (T, error) {
+func shared[T any](ctx context.Context, b *Builds, key string, ttl time.Duration, read func(context.Context, dynamic.Interface) (T, error)) (T, error) {
 	if have, ok := b.read.Get(key); ok {
 		return have.(T), nil
 	}
@@ -337,7 +337,7 @@ func shared[T any](ctx context.Context, b *Builds, key string, read func(context
 		defer cancel()
 		out, err := read(ctx, b.client)
 		if err == nil {
-			b.read.Add(key, out, readTTL)
+			b.read.Add(key, out, ttl)
 		}
 		return out, err
 	})

@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
@@ -103,6 +105,17 @@ func TestControllerOf(t *testing.T) {
 		t.Errorf("an unknown build: %+v", gone)
 	}
 	require.Equal(t, []string{"k-1"}, gone.Functions, "whose authors do not vote, whatever the images are (KR-14-61)")
+	for _, resource := range []string{podResource.Resource, functionRevision.Resource} { // one after the other: both fail at last
+		unread := resource == functionRevision.Resource
+		client.PrependReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			return a.GetResource().Resource == resource, nil, assert.AnError
+		})
+		u := subject.User{Name: "system:serviceaccount:crossplane-system:crossplane", Extra: map[string][]string{extraPodName: {"old"}, extraPodUID: {"old"}}}
+		build, err := New(client).Of(t.Context(), u, &parent.State{CompositionRevision: "xdb-1"}, "")
+		require.ErrorIs(t, err, assert.AnError, resource)
+		require.Equal(t, unread, build.Unread, "%s: images have no author", resource)
+		require.Equal(t, unread, build.Functions == nil, resource)
+	}
 }
 
 // TestCaller: the build of a caller outside of Pods is the name of its program, where that is known (KR-06-21).
