@@ -211,5 +211,5 @@ func (r *run) carried(external, user string, size int64, at time.Time) bool {
 
 // mayGo reports whether a database may be deleted outside: its deletion was approved, or that of the composite.
 func (r *run) mayGo(name string) bool {
-	return name == r.scratch() && r.approved || name == r.managed && r.approvedXR
+	return name == r.scratch() && r.approved || (name == r.managed || slices.Contains(r.former, name)) && r.approvedXR
 }

@@ -81,7 +81,7 @@ func (r *run) arrived(ctx context.Context, want map[string]int64, reason func(co
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		d, err := the.Cloud.Get(ctx, name)
 		if err != nil {
-			return err
+			return errors.Join(err, r.follow(ctx, want))
 		}
 		if d.Size == want[name] {
 			continue
@@ -94,6 +94,25 @@ func (r *run) arrived(ctx context.Context, want map[string]int64, reason func(co
 		}
 		o, missing := r.of("", story.Databases).Get(ctx, name, metav1.GetOptions{})
 		return errors.Join(err, missing, fmt.Errorf("%s has size %d, want %d: %v", name, d.Size, want[name], o))
+	}
+	return nil
+}
+
+// follow makes the Database that the composite refers to the managed one, where an adversary deleted that by the approved deletion of the
+// composite: Crossplane composes it again, with another name where its labels changed.
+func (r *run) follow(ctx context.Context, want map[string]int64) error {
+	size, wanted := want[r.managed]
+	if _, err := r.of("", story.Databases).Get(ctx, r.managed, metav1.GetOptions{}); !wanted || !r.approvedXR || !kerrors.IsNotFound(err) {
+		return nil
+	}
+	xr, err := r.of("", story.XDatabases).Get(ctx, composite, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if names := databasesOf(xr); len(names) == 1 && names[0] != r.managed {
+		r.note("%s is composed as %s after its approved deletion", r.managed, names[0])
+		delete(want, r.managed)
+		r.former, r.managed, want[names[0]] = append(r.former, r.managed), names[0], size
 	}
 	return nil
 }
@@ -169,14 +188,19 @@ func paused(o *unstructured.Unstructured) bool {
 
 // refers reports whether a composite refers to a Database of a name, and to no other.
 func refers(xr *unstructured.Unstructured, name string) bool {
+	return slices.Equal(databasesOf(xr), []string{name})
+}
+
+// databasesOf returns the names of the Databases that a composite refers to.
+func databasesOf(xr *unstructured.Unstructured) (names []string) {
 	refs, _, _ := unstructured.NestedSlice(xr.Object, "spec", "crossplane", "resourceRefs")
-	var databases []any
 	for _, ref := range refs {
 		if ref, ok := ref.(map[string]any); ok && ref["kind"] == "Database" {
-			databases = append(databases, ref["name"])
+			name, _ := ref["name"].(string)
+			names = append(names, name)
 		}
 	}
-	return len(databases) == 1 && databases[0] == name
+	return names
 }
 
 // pending are the commands of external drifts of a Database that wait for an approval.

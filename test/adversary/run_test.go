@@ -56,6 +56,8 @@ type run struct {
 	ruled, approved bool
 	// approvedXR: alice approved the deletion of the composite.
 	approvedXR bool
+	// former are the names of the managed Database before it was composed again after that.
+	former []string
 	// approvals that were given, by the name of the object.
 	approvals map[string]string
 	clients   map[string]dynamic.Interface
