@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,18 +24,33 @@ import (
 // kind of campaign.
 type kind struct {
 	name, played string
-	// planned items.
+	// planned is how many of what is played.
 	planned int
-	// unit is how many of what is played are in an item.
-	unit int
 }
 
 var kinds = []kind{
-	{"adversary", "seeds", 200, 1},
-	{"faults", "runs", 103, 1},
-	{"model", "seeds", 100, 1000},
-	{"random", "seeds", 100, 1},
-	{"soak", "minutes", 6, 10},
+	{"adversary", "seeds", 200},
+	{"faults", "runs", 105},
+	{"model", "seeds", 100_000},
+	{"random", "seeds", 100},
+	{"soak", "minutes", 60},
+}
+
+// between are the first and the last of what is in an item: seeds, or the minutes from and to.
+var between = regexp.MustCompile(`^(seeds|minutes) ([0-9.]+) to ([0-9.]+)$`)
+
+// amount of what is played that is in an item.
+func amount(item string) (float64, error) {
+	m := between.FindStringSubmatch(item)
+	if m == nil {
+		return 1, nil
+	}
+	from, errFrom := strconv.ParseFloat(m[2], 64)
+	to, errTo := strconv.ParseFloat(m[3], 64)
+	if m[1] == "seeds" {
+		from--
+	}
+	return to - from, errors.Join(errFrom, errTo)
 }
 
 // The page with the table, and the marks around it.
@@ -61,7 +78,11 @@ func run(write bool, out io.Writer) error {
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
-		rows = append(rows, sum(k, campaign.Last(all)))
+		s, err := sum(k, campaign.Last(all))
+		if err != nil {
+			return err
+		}
+		rows = append(rows, s)
 	}
 	if write {
 		return writeTable(filepath.Join(root, page), rows)
@@ -77,18 +98,24 @@ func run(write bool, out io.Writer) error {
 // summary of the results of a campaign.
 type summary struct {
 	kind
-	count, passed int
+	passed, failed float64
 	// commits at which it was played, oldest first, and the days of its first and last result.
 	commits     []string
 	first, last string
 	figures     map[string]int
 }
 
-func sum(k kind, all []campaign.Result) summary {
-	s := summary{kind: k, count: len(all), figures: map[string]int{}}
+func sum(k kind, all []campaign.Result) (summary, error) {
+	s := summary{kind: k, figures: map[string]int{}}
 	for _, r := range all {
+		played, err := amount(r.Item)
+		if err != nil {
+			return summary{}, fmt.Errorf("campaign %s: %q: %w", k.name, r.Item, err)
+		}
 		if r.Passed {
-			s.passed++
+			s.passed += played
+		} else {
+			s.failed += played
 		}
 		if !slices.Contains(s.commits, r.Commit) {
 			s.commits = append(s.commits, r.Commit)
@@ -101,16 +128,16 @@ func sum(k kind, all []campaign.Result) summary {
 			}
 		}
 	}
-	return s
+	return s, nil
 }
 
 // line for make test: how many items have passed, and how many commits have changed the product since the first of them was played.
 func (s summary) line(r campaign.Repository) string {
-	out := fmt.Sprintf("campaign %s: %d of %d %s passed", s.name, s.passed*s.unit, s.planned*s.unit, s.played)
-	if failed := s.count - s.passed; failed > 0 {
-		out += fmt.Sprintf(", %d failed", failed*s.unit)
+	out := fmt.Sprintf("campaign %s: %d of %d %s passed", s.name, int(s.passed), s.planned, s.played)
+	if s.failed > 0 {
+		out += fmt.Sprintf(", %d failed", int(math.Ceil(s.failed)))
 	}
-	if s.count == 0 {
+	if len(s.commits) == 0 {
 		return out + "; none was played"
 	}
 	since := 0
@@ -140,7 +167,7 @@ func writeTable(path string, rows []summary) error {
 		return fmt.Errorf("%s has no markers", path)
 	}
 	var out strings.Builder
-	out.WriteString("| campaign | passed | failed | played | commit | the most of its figures |\n|---|---|---|---|---|---|\n")
+	out.WriteString("| campaign | passed | failed | played | commit | highest figures |\n|---|---|---|---|---|---|\n")
 	for _, s := range rows {
 		var figures []string
 		for _, name := range slices.Sorted(maps.Keys(s.figures)) {
@@ -150,7 +177,7 @@ func writeTable(path string, rows []summary) error {
 		if s.first != s.last {
 			played += " to " + s.last
 		}
-		fmt.Fprintf(&out, "| %s | %d of %d %s | %d | %s | %s | %s |\n", s.name, s.passed*s.unit, s.planned*s.unit, s.played, (s.count-s.passed)*s.unit, played,
+		fmt.Fprintf(&out, "| %s | %d of %d %s | %d | %s | %s | %s |\n", s.name, int(s.passed), s.planned, s.played, int(math.Ceil(s.failed)), played,
 			strings.Join(s.commits, ", "), strings.Join(figures, ", "))
 	}
 	return os.WriteFile(path, slices.Concat(head, []byte(begins+out.String()+ends), tail), 0o600)

@@ -20,9 +20,10 @@ var results = []campaign.Result{
 
 // TestLine: what was not played is no pass, and a commit that the repository does not have is named.
 func TestLine(t *testing.T) {
-	k := kind{name: "adversary", played: "seeds", planned: 200, unit: 1}
-	require.Equal(t, "campaign adversary: 0 of 200 seeds passed; none was played", sum(k, nil).line("."))
-	require.Equal(t, "campaign adversary: 1 of 200 seeds passed, 1 failed, at 0123456789ab, which this repository does not have", sum(k, results[:2]).line("."))
+	k := kind{name: "adversary", played: "seeds", planned: 200}
+	sum := func(all []campaign.Result) summary { return summed(t, k, all) }
+	require.Equal(t, "campaign adversary: 0 of 200 seeds passed; none was played", sum(nil).line("."))
+	require.Equal(t, "campaign adversary: 1 of 200 seeds passed, 1 failed, at 0123456789ab, which this repository does not have", sum(results[:2]).line("."))
 	repository, err := campaign.At(".")
 	if err != nil {
 		t.Skip("this is no checkout of the repository")
@@ -31,7 +32,24 @@ func TestLine(t *testing.T) {
 	require.NoError(t, err)
 	here := results[1]
 	here.Commit = commit
-	require.Equal(t, "campaign adversary: 1 of 200 seeds passed at "+commit, sum(k, []campaign.Result{here}).line(repository))
+	require.Equal(t, "campaign adversary: 1 of 200 seeds passed at "+commit, sum([]campaign.Result{here}).line(repository))
+}
+
+func summed(t *testing.T, k kind, all []campaign.Result) summary {
+	t.Helper()
+	s, err := sum(k, all)
+	require.NoError(t, err)
+	return s
+}
+
+// TestAmounts: items count with as much as was played of them, so that a soak of a minute is no hour.
+func TestAmounts(t *testing.T) {
+	minute := []campaign.Result{{Item: "minutes 0 to 0.16666666666666666", Passed: true}, {Item: "minutes 0.16666666666666666 to 1", Passed: true}}
+	require.Contains(t, summed(t, kind{"soak", "minutes", 60}, minute).line("."), "1 of 60 minutes passed")
+	seeds := []campaign.Result{{Item: "seeds 1 to 1000", Passed: true}, {Item: "seeds 1001 to 1500", Passed: true}, {Item: "seeds 1501 to 1501"}}
+	require.Contains(t, summed(t, kind{"model", "seeds", 100_000}, seeds).line("."), "1500 of 100000 seeds passed, 1 failed")
+	_, err := sum(kinds[0], []campaign.Result{{Item: "seeds 1 to 1.2.3"}})
+	require.ErrorContains(t, err, `campaign adversary: "seeds 1 to 1.2.3"`)
 }
 
 // TestTable: the last result of each item counts, and the most of each figure.
@@ -41,12 +59,12 @@ func TestTable(t *testing.T) {
 	require.NoError(t, os.WriteFile(page, []byte("a\n"), 0o600))
 	require.ErrorContains(t, writeTable(page, nil), "no markers")
 	require.NoError(t, os.WriteFile(page, []byte("a\n"+begins+"old\n"+ends+"b\n"), 0o600))
-	require.NoError(t, writeTable(page, []summary{sum(kind{"model", "seeds", 100, 1000}, campaign.Last(results)), sum(kind{"soak", "minutes", 6, 10}, nil)}))
+	require.NoError(t, writeTable(page, []summary{summed(t, kind{"random", "seeds", 100}, campaign.Last(results)), summed(t, kind{"soak", "minutes", 60}, nil)}))
 	got, err := os.ReadFile(page)
 	require.NoError(t, err)
-	require.Equal(t, "a\n"+begins+`| campaign | passed | failed | played | commit | the most of its figures |
+	require.Equal(t, "a\n"+begins+`| campaign | passed | failed | played | commit | highest figures |
 |---|---|---|---|---|---|
-| model | 2000 of 100000 seeds | 0 | 2026-11-28 to 2026-11-30 | 0123456789ab | gate MiB 90 |
+| random | 2 of 100 seeds | 0 | 2026-11-28 to 2026-11-30 | 0123456789ab | gate MiB 90 |
 | soak | 0 of 60 minutes | 0 | not yet |  |  |
 `+ends+"b\n", string(got))
 }
