@@ -1,7 +1,9 @@
 package campaign
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -47,7 +49,7 @@ func write(t *testing.T, r Repository, file, text string) {
 
 func open(t *testing.T, path string, resume bool) *Record {
 	t.Helper()
-	r, err := (&Flags{file: &path, resume: &resume}).Open(Product...)
+	r, err := (&Flags{file: &path, resume: &resume, within: new(time.Duration)}).Open(Product...)
 	require.NoError(t, err)
 	return r
 }
@@ -134,6 +136,31 @@ func TestFullDisk(t *testing.T) {
 	require.ErrorContains(t, err, "3 results of this run are in /dev/full; RESUME=1 goes on after them")
 }
 
+// TestHang: an item that does not end ends the program, which names it and how the campaign goes on; what has ended is in the file.
+func TestHang(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "some.tsv")
+	if os.Getenv("CAMPAIGN_HANGS") != "" {
+		file, limit := os.Getenv("CAMPAIGN_HANGS"), 2*time.Second
+		r, err := (&Flags{file: &file, resume: new(bool), within: &limit}).Open()
+		require.NoError(t, err)
+		for n := range 8 {
+			require.False(t, r.Passed(fmt.Sprintf("seed %d", n)))
+		}
+		require.NoError(t, r.Add(Result{Item: "seed 0", Passed: true}))
+		<-t.Context().Done() // as an item that does not end
+	}
+	repository(t)
+	hangs := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHang$") //nolint:gosec // It is this program.
+	hangs.Env = append(os.Environ(), "CAMPAIGN_HANGS="+file)
+	out, err := hangs.CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "no item has ended for 2s, of seed 1, seed 2, seed 3, seed 4, seed 5 and 2 more; "+
+		"1 results of this run are in "+file+"; RESUME=1 goes on after them")
+	all, err := Read(file)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+}
+
 // TestNothingPlayed: a campaign of which no item was selected has not passed, with a file or without; one of which all had passed has.
 func TestNothingPlayed(t *testing.T) {
 	repository(t)
@@ -150,7 +177,7 @@ func TestNothingPlayed(t *testing.T) {
 
 // TestNothingKept: without a file nothing is kept.
 func TestNothingKept(t *testing.T) {
-	r, err := (&Flags{file: new(string), resume: new(bool)}).Open()
+	r, err := (&Flags{file: new(string), resume: new(bool), within: new(time.Duration)}).Open()
 	require.NoError(t, err)
 	require.NoError(t, r.Add(Result{Item: "a", Passed: true}))
 	require.False(t, r.Passed("a"))

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,6 +115,7 @@ func Last(all []Result) []Result {
 type Flags struct {
 	file   *string
 	resume *bool
+	within *time.Duration
 }
 
 // Register the flags of a program that plays a campaign.
@@ -121,6 +123,7 @@ func Register() *Flags {
 	return &Flags{
 		file:   flag.String("campaign.file", "", "append a line for each item that was played to this file"),
 		resume: flag.Bool("campaign.resume", false, "leave out what passed at this commit, or one with the same product, by the file"),
+		within: flag.Duration("campaign.within", 45*time.Minute, "end the program where this long no item has ended; 0 for no limit"),
 	}
 }
 
@@ -133,6 +136,11 @@ type Record struct {
 
 	mu   sync.Mutex
 	file *os.File
+	// due are the items without a result that are to be played, in their order.
+	due []string
+	// hangs is called where no result was added for as long as within.
+	hangs  *time.Timer
+	within time.Duration
 	// recorded are how many results were added.
 	recorded int
 	// broken is the error of the write that failed: what follows it could not be read.
@@ -168,7 +176,30 @@ func (f *Flags) Open(paths ...string) (*Record, error) {
 	if err := syscall.Flock(int(r.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, errors.Join(fmt.Errorf("another campaign writes to %s: %w", *f.file, err), r.file.Close())
 	}
+	if r.within = *f.within; r.within > 0 {
+		r.hangs = time.AfterFunc(r.within, func() {
+			debug.SetTraceback("all")
+			panic(r.hanging())
+		})
+	}
 	return r, r.cut(*f.resume)
+}
+
+// hanging is what is shown where no item ends.
+func (r *Record) hanging() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	const shown = 5
+	due := strings.Join(r.due[:min(len(r.due), shown)], ", ")
+	if more := len(r.due) - shown; more > 0 {
+		due += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("no item has ended for %s, of %s; %s", r.within, due, r.progress())
+}
+
+// progress is how far the campaign is, and how it goes on.
+func (r *Record) progress() string {
+	return fmt.Sprintf("%d results of this run are in %s; RESUME=1 goes on after them", r.recorded, r.file.Name())
 }
 
 // load what passed at a commit from which nothing that matters has changed.
@@ -210,6 +241,11 @@ func (r *Record) cut(resume bool) error {
 // Passed reports whether an item of the campaign need not be played.
 func (r *Record) Passed(item string) bool {
 	r.some.Store(true)
+	if !r.passed[item] {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.due = append(r.due, item)
+	}
 	return r.passed[item]
 }
 
@@ -233,15 +269,22 @@ func (r *Record) Add(result Result) error {
 		err = errors.Join(err, r.file.Sync())
 	}
 	if r.broken = err; err != nil {
-		return fmt.Errorf("cannot record %s: %w; %d results of this run are in %s; RESUME=1 goes on after them", result.Item, err, r.recorded, r.file.Name())
+		return fmt.Errorf("cannot record %s: %w; %s", result.Item, err, r.progress())
 	}
 	r.recorded++
+	r.due = slices.DeleteFunc(r.due, func(item string) bool { return item == result.Item })
+	if r.hangs != nil {
+		r.hangs.Reset(r.within)
+	}
 	return nil
 }
 
 // Close the file. It is an error if the campaign had no item: what played nothing has not passed.
 func (r *Record) Close() error {
 	var errs []error
+	if r.hangs != nil {
+		r.hangs.Stop()
+	}
 	if !r.some.Load() {
 		errs = append(errs, errors.New("nothing was played: what was selected, by ONLY, SEEDS or FIRST, matches no item of the campaign"))
 	}
