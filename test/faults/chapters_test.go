@@ -56,7 +56,12 @@ var plays = map[string]play{
 		after:  func(ctx context.Context, r *run) error { return r.insist(ctx, "the XR settles", r.isSettled) },
 	},
 	changed: {
-		during: func(ctx context.Context, r *run) error { return r.insist(ctx, "hans resizes the XR", r.resize(50)) },
+		during: func(ctx context.Context, r *run) error {
+			if err := r.insist(ctx, "hans resizes the XR", r.resize(50)); err != nil || r.row[ofMode] != own || r.unobserved {
+				return err
+			}
+			return errors.New("the webhook observed the request")
+		},
 		after: func(ctx context.Context, r *run) error {
 			return r.insist(ctx, "the database is resized", r.arrives(50))
 		},
@@ -170,16 +175,23 @@ func (r *run) tamper(ctx context.Context) error {
 
 var command = regexp.MustCompile(`kubectl annotate (?:-n \S+ )?(\S+) (\S+) (kausality\.io/[^=\s]+)='?([^'\n;]*[^'\s;])`)
 
-// suggested annotation that approves the way back.
+// suggested annotation that approves the external drift of the database that is reported.
 func (r *run) suggested(ctx context.Context) ([]string, error) {
 	list, err := r.of("", story.Drifts).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
+	database, err := r.database(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for _, o := range list.Items {
+		phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
 		relation, _, _ := unstructured.NestedString(o.Object, "spec", "relation")
+		child, _, _ := unstructured.NestedString(o.Object, "spec", "child", "name")
 		suggestion, _, _ := unstructured.NestedString(o.Object, "spec", "suggestedApproval")
-		if m := command.FindStringSubmatch(suggestion); relation == "External" && m != nil {
+		m := command.FindStringSubmatch(suggestion)
+		if phase == "Detected" && relation == "External" && child == database.GetName() && m != nil {
 			return m, nil
 		}
 	}
@@ -191,6 +203,11 @@ func (r *run) approve(ctx context.Context) error {
 	m, err := r.suggested(ctx)
 	if err != nil {
 		return err
+	}
+	if r.approved == 0 { // an attempt without an answer may have succeeded
+		if r.approved, err = the.Cloud.LastSeq(ctx); err != nil {
+			return err
+		}
 	}
 	return r.annotate(ctx, m)
 }

@@ -151,7 +151,13 @@ func wave(t *testing.T, runs []*run, lasts func(injection) time.Duration) {
 	each(t, runs, "play", func(r *run, ctx context.Context) error { return plays[r.row[ofChapter]].during(ctx, r) })
 	wg.Wait()
 	over := time.Now()
-	each(t, runs, "recover", func(r *run, ctx context.Context) error { return plays[r.row[ofChapter]].after(ctx, r) })
+	each(t, runs, "recover", func(r *run, ctx context.Context) error {
+		err := plays[r.row[ofChapter]].after(ctx, r)
+		if took := time.Since(over); *all && err == nil && took > patience { // nothing else runs beside the campaign
+			return fmt.Errorf("it took %s after the fault, want %s", took.Round(time.Second), patience)
+		}
+		return err
+	})
 	each(t, runs, "go on", func(r *run, ctx context.Context) error {
 		if plays[r.row[ofChapter]].deletes {
 			return nil

@@ -35,9 +35,18 @@ var (
 	components = []string{webhook, gate, function, controller, provider, crossplane, etcd, apiserver}
 	faults     = []string{killed, stopped, cut, full, behind, ahead, throttled, compacted, silent, unconverted, expired}
 	failures   = []string{"Ignore", "Fail"}
-	modes      = []string{"log", "enforce"}
+	modes      = []string{logs, enforces}
 	chapters   = []string{created, settled, changed, tampered, reverted, upgraded, frozen, deleted, gone}
 )
+
+// The modes: of the Namespace, or own, where the Namespace logs and the objects enforce by their own annotation.
+const logs, enforces, own = "log", "enforce", "own"
+
+// unobserved are rows in which no webhook observes a change under enforce, which none but objects that enforce by their own annotation have (KR-12-10).
+var unobserved = []row{
+	{webhook, killed, "Ignore", own, changed},
+	{webhook, stopped, "Ignore", own, changed},
+}
 
 // possible faults of each component; docs/reliability.md has the reasons for the others.
 var possible = map[string][]string{
@@ -91,7 +100,7 @@ func combinations() []row {
 	return out
 }
 
-// rows that have all pairs of values which any row that makes sense has. Each next row is
+// rows that have all pairs of values which any row that makes sense has, and those that are unobserved. Each next row is
 // the first of those with the most pairs that are missing.
 var rows = sync.OnceValue(func() []row {
 	candidates, missing := combinations(), map[pair]bool{}
@@ -119,7 +128,7 @@ var rows = sync.OnceValue(func() []row {
 		}
 		out = append(out, candidates[best])
 	}
-	return out
+	return append(out, unobserved...)
 })
 
 // injections of rows, in the order of components and faults.

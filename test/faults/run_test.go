@@ -38,17 +38,26 @@ type run struct {
 	// must not be done by then was judged.
 	begun, from, until int64
 
-	mu     sync.Mutex
-	failed bool
-	log    []string
-	// sizes that hans requested.
-	sizes []int64
+	mu       sync.Mutex
+	failed   bool
+	log      []string
+	requests requests
+	// approved is where the cloud's log was when alice approved that a size which is written is written again; 0 for never.
+	approved int64
 	// unobserved: a request passed the webhook while that could not be called, and no trace
 	// names its user.
 	unobserved bool
 }
 
-func (r *run) enforces() bool { return r.row[ofMode] == "enforce" }
+func (r *run) enforces() bool { return r.row[ofMode] != logs }
+
+// modes of the run: that of the Namespace, that of the composition function, and the annotations of the objects.
+func (r *run) modes() (namespace, function string, annotations map[string]any) {
+	if r.row[ofMode] == own {
+		return logs, enforces, map[string]any{v1alpha1.AnnotationKeyMode: enforces}
+	}
+	return r.row[ofMode], r.row[ofMode], map[string]any{}
+}
 
 func (r *run) note(format string, args ...any) {
 	r.mu.Lock()
@@ -123,7 +132,11 @@ metadata: {name: %[1]s, labels: {outage: %[2]s}, annotations: {kausality.io/mode
 
 const composed = `
       - name: database
-        base: {apiVersion: cloud.example.org/v1alpha1, kind: Database, spec: {forProvider: {size: 0, tags: {tier: %s}}}}
+        base:
+          apiVersion: cloud.example.org/v1alpha1
+          kind: Database
+          metadata: {annotations: %s}
+          spec: {forProvider: {size: 0, tags: {tier: %s}}}
         patches:
         - {type: FromCompositeFieldPath, fromFieldPath: spec.size, toFieldPath: spec.forProvider.size}`
 
@@ -136,7 +149,12 @@ const bronze, gold = "bronze", "gold"
 
 func (r *run) compose(ctx context.Context, tier string) error {
 	databases := story.Definition{Group: story.XDatabases.Group, Version: story.XDatabases.Version, Kind: "XDatabase"}
-	return the.Apply(ctx, databases.Composition(r.ns, fmt.Sprintf(composed, tier), fmt.Sprintf(step, r.row[ofMode])))
+	_, mode, annotations := r.modes()
+	raw, err := json.Marshal(annotations)
+	if err != nil {
+		return err
+	}
+	return the.Apply(ctx, databases.Composition(r.ns, fmt.Sprintf(composed, raw, tier), fmt.Sprintf(step, mode)))
 }
 
 // prepare what there is before the chapter.
@@ -145,7 +163,8 @@ func (r *run) prepare(ctx context.Context) error {
 	if r.begun, err = the.Cloud.LastSeq(ctx); err != nil {
 		return err
 	}
-	if err := the.Apply(ctx, fmt.Appendf(nil, objects, r.ns, r.row[ofFailure], r.row[ofMode])); err != nil {
+	mode, _, _ := r.modes()
+	if err := the.Apply(ctx, fmt.Appendf(nil, objects, r.ns, r.row[ofFailure], mode)); err != nil {
 		return err
 	}
 	if err := r.compose(ctx, bronze); err != nil {
@@ -173,17 +192,16 @@ func (r *run) prepare(ctx context.Context) error {
 func (r *run) request(size int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !slices.Contains(r.sizes, size) {
-		r.sizes = append(r.sizes, size)
-	}
+	r.requests.add(size)
 }
 
 // create the XR by hans; the request may have succeeded without an answer.
 func (r *run) create(size int64) func(context.Context) error {
 	r.request(size)
+	_, _, annotations := r.modes()
 	return func(ctx context.Context) error {
 		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.org/v1alpha1", "kind": "XDatabase",
-			"metadata": map[string]any{"name": r.ns},
+			"metadata": map[string]any{"name": r.ns, "annotations": annotations},
 			"spec":     map[string]any{"size": size, "crossplane": map[string]any{"compositionRef": map[string]any{"name": r.ns}}}}}
 		got, err := r.of(story.Hans, story.XDatabases).Create(ctx, o, metav1.CreateOptions{FieldManager: "kubectl"})
 		if kerrors.IsAlreadyExists(err) {
@@ -237,19 +255,12 @@ func (r *run) arrives(size int64) func(context.Context) error {
 		if err == nil || !r.unobserved || !r.enforces() || r.row[ofFailure] != "Ignore" {
 			return err
 		}
-		list, missing := r.of("", story.Drifts).List(ctx, metav1.ListOptions{})
+		suggestion, missing := r.suggested(ctx)
 		if missing != nil {
-			return missing
+			return errors.Join(err, missing)
 		}
-		for _, o := range list.Items {
-			phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
-			suggestion, _, _ := unstructured.NestedString(o.Object, "spec", "suggestedApproval")
-			if phase == "Detected" && suggestion != "" {
-				r.note("reported: %.300v", o.Object["spec"])
-				return nil
-			}
-		}
-		return err
+		r.note("reported, with %q", suggestion)
+		return nil
 	}
 }
 
@@ -364,7 +375,7 @@ func (r *run) judge(ctx context.Context) {
 		if all[name] == nil {
 			all[name] = &cloudstate.Database{}
 		}
-		if e.Seq > r.from && e.IsWrite() {
+		if e.IsWrite() {
 			r.judgeWrite(name, all[name], e)
 		}
 		if err := all[name].Take(e); err != nil {
@@ -383,7 +394,7 @@ func (r *run) judgeWrite(name string, before *cloudstate.Database, e cloud.Entry
 		}
 		return
 	}
-	if p.still && r.enforces() && e.Seq <= r.until {
+	if p.still && r.enforces() && e.Seq > r.from && e.Seq <= r.until {
 		r.fail("%s: nothing may be written in this chapter", what)
 	}
 	body, values := cloudstate.Fields{}, cloud.DatabaseFields{}
@@ -393,9 +404,11 @@ func (r *run) judgeWrite(name string, before *cloudstate.Database, e cloud.Entry
 	}
 	for _, field := range before.Changed(body) {
 		switch tier := values.Tags["tier"]; {
-		case field == "size" && slices.Contains(r.sizes, values.Size):
 		case field == "size":
-			r.fail("%s: no user requested that size, but %v", what, r.sizes)
+			again := !r.enforces() || !before.Exists || r.approved > 0 && e.Seq > r.approved
+			if err := r.requests.write(name, values.Size, again); err != nil {
+				r.fail("%s: %v", what, err)
+			}
 		case field == "engine" && !before.Exists && values.Engine == cloud.DefaultEngine: // it is created as the XR requests it
 		case field == "tags" && len(values.Tags) == 1 && !before.Exists && tier == bronze: // likewise
 		case field == "tags" && len(values.Tags) == 1 && !r.enforces() && r.row[ofChapter] == upgraded && tier == gold:
@@ -407,6 +420,10 @@ func (r *run) judgeWrite(name string, before *cloudstate.Database, e cloud.Entry
 
 // goesOn: hans's next change reaches the cloud, and the gate closes after it.
 func (r *run) goesOn(ctx context.Context) error {
+	// Until a process that was killed is ready, it is away.
+	if err := r.insist(ctx, "the webhook to be ready", func(ctx context.Context) error { return the.ready(ctx, webhook) }); err != nil {
+		return err
+	}
 	if err := r.insist(ctx, "hans resizes the XR after the fault", r.resize(90)); err != nil {
 		return err
 	}
