@@ -116,7 +116,7 @@ func (k *kind) tamper(ctx context.Context) error {
 		return err
 	}
 	defer i.expect("External", "Database", i.managed)()
-	other := i.size + 100_000
+	other := i.size + foreign
 	if err := i.insist(ctx, "the cloud to change", func(ctx context.Context) error {
 		return the.Cloud.Change(ctx, i.managed, client.Fields{"size": other})
 	}); err != nil {

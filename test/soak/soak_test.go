@@ -38,6 +38,8 @@ const (
 	growth = 1.15
 	// samples without which memory is not judged: five minutes of them.
 	samples = 20
+	// judged is how long a soak lasts at least whose memory is.
+	judged = 20 * time.Minute
 	// atOnce is how many kinds are created at the same time.
 	atOnce = 5
 	// blocks that have a result of their own.
@@ -60,14 +62,26 @@ type soak struct {
 	expected map[string][]window
 	// memory in MiB of each process, since nothing is killed any more.
 	memory map[string][]int
+	cloud  writes
 }
+
+// What is counted that must not happen. Each result has the number of each.
+const (
+	lost     = "not arrived"            // a user's action that did not come to its end
+	ghost    = "Drifts without a cause" // by no user, tampering or upgrade
+	uncaused = "writes without a cause" // to the cloud
+	restless = "restless"               // written at rest
+	grown    = "grown"                  // processes whose memory is not flat
+	broken   = "broken"                 // the soak itself
+)
 
 type window struct{ from, to time.Time }
 
-// fail is something that must not happen.
-func (s *soak) fail(format string, args ...any) {
+// fail by something that must not happen.
+func (s *soak) fail(what, format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.done[what]++
 	text := time.Now().UTC().Format("15:04:05 ") + fmt.Sprintf(format, args...)
 	s.wrong = append(s.wrong, text)
 	s.t.Error(text)
@@ -79,7 +93,7 @@ func (k *kind) did(name string, err error) {
 	k.done[name]++
 	k.mu.Unlock()
 	if err != nil {
-		k.fail("%s of kind %d: %.600v", name, k.number, err)
+		k.fail(lost, "%s of kind %d: %.600v", name, k.number, err)
 	}
 }
 
@@ -124,7 +138,7 @@ type written struct {
 	}
 }
 
-// read the audit log: each Drift has a cause. It returns what Kausality wrote into other objects.
+// read the audit log: each Drift has a cause. It returns what Kausality wrote, but deletions of Drifts that are old.
 func (s *soak) read() (ours []string) {
 	err := the.log.Read(func(line []byte) error {
 		if !strings.Contains(string(line), `"level":"RequestResponse"`) {
@@ -144,18 +158,19 @@ func (s *soak) read() (ours []string) {
 			}
 			name := func(of string) string { return strings.Join([]string{relation, d.Child.Kind, of}, "/") }
 			if !s.expects([]string{name(d.Child.Name), name(d.Parent.Name)}, w.RequestReceivedTimestamp) {
-				s.fail("a Drift without a cause: %+v", d)
+				s.fail(ghost, "a Drift without a cause: %+v", d)
 			}
 			s.mu.Lock()
 			s.done["Drift"]++
 			s.mu.Unlock()
-		case w.ObjectRef.Resource != "drifts" && strings.HasPrefix(w.User.Username, "system:serviceaccount:kausality-system:"):
+			ours = append(ours, "create of "+d.Child.Name)
+		case w.Verb != "delete" && strings.HasPrefix(w.User.Username, "system:serviceaccount:kausality-system:"):
 			ours = append(ours, fmt.Sprintf("%s %s %s by %s", w.Verb, w.ObjectRef.Resource, w.ObjectRef.Name, w.User.Username))
 		}
 		return nil
 	})
 	if err != nil {
-		s.fail("%v", err)
+		s.fail(broken, "%v", err)
 	}
 	return ours
 }
@@ -176,7 +191,7 @@ func (s *soak) kill(ctx context.Context) {
 		down := time.NewTimer(time.Duration(1+rng.IntN(10)) * time.Second)
 		<-down.C
 		if err := p.Restart(); err != nil {
-			s.fail("cannot start %s: %v", p.Name(), err)
+			s.fail(broken, "cannot start %s: %v", p.Name(), err)
 		}
 		s.mu.Lock()
 		s.done["kill"]++
@@ -200,13 +215,16 @@ func (s *soak) flat() {
 	for _, name := range ours {
 		all := s.memory[name]
 		if len(all) < samples {
-			s.t.Logf("%s: %v MiB: too few to judge", name, all)
+			s.t.Logf("%d samples of the memory of %s are too few to judge", len(all), name)
+			if *lasts >= judged {
+				s.fail(grown, "the memory of %s could not be read: %v", name, all)
+			}
 			continue
 		}
 		first, second := mean(all[:len(all)/2]), mean(all[len(all)/2:])
 		s.t.Logf("%s: %.0f MiB, then %.0f MiB", name, first, second)
 		if second > growth*first {
-			s.fail("the memory of %s grew from %.0f to %.0f MiB: %v", name, first, second, all)
+			s.fail(grown, "the memory of %s grew from %.0f to %.0f MiB: %v", name, first, second, all)
 		}
 	}
 }
@@ -229,7 +247,8 @@ func TestSoak(t *testing.T) {
 		}
 		require.NoError(t, record.Close())
 	}()
-	s := &soak{t: t, done: map[string]int{}, expected: map[string][]window{}, memory: map[string][]int{}}
+	s := &soak{t: t, done: map[string]int{lost: 0, ghost: 0, uncaused: 0, restless: 0, grown: 0, broken: 0}, expected: map[string][]window{},
+		memory: map[string][]int{}}
 	var all []*kind
 	for n := range *kinds {
 		all = append(all, newKind(s, n))
@@ -260,6 +279,7 @@ func (s *soak) live(ctx context.Context, all []*kind, record *campaign.Record) {
 		for time.Since(began) < time.Duration(n+1)*block && ctx.Err() == nil {
 			<-tick.C
 			s.read()
+			s.judgeCloud(ctx)
 			if killing.Err() != nil {
 				s.sample()
 			}
@@ -267,6 +287,7 @@ func (s *soak) live(ctx context.Context, all []*kind, record *campaign.Record) {
 		if n == blocks-1 {
 			lives.Wait()
 			s.read()
+			s.judgeCloud(ctx)
 			s.rest(ctx)
 			s.flat()
 		}
@@ -310,7 +331,7 @@ func (s *soak) rest(ctx context.Context) {
 		return nil
 	})
 	if err != nil {
-		s.fail("%v", err)
+		s.fail(restless, "%v", err)
 	}
 }
 
