@@ -1,6 +1,7 @@
 package adversary
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -62,7 +63,8 @@ func (e auditEvent) author() string {
 }
 
 // audited are the kinds whose writes are read from the audit log.
-var audited = []string{"xdatabases.example.org", "databases.cloud.example.org", "objects.kubernetes.m.crossplane.io", "secrets"}
+var audited = []string{"xdatabases.example.org", "databases.cloud.example.org", "objects.kubernetes.m.crossplane.io", "secrets",
+	"drifts.kausality.io", "events"}
 
 // A ledger has the versions of the objects of each Namespace, by the audit log of the API server: neither Kausality nor any client can
 // change it.
@@ -224,8 +226,12 @@ func (r *run) judgeSecret(name string, before, after written) {
 	}
 	// It was deleted, and its creation, or what fills an empty one that a user created instead, has what is composed by now.
 	if before.GetUID() != after.GetUID() || len(was) == 0 {
-		if !r.loud && !r.recovering && !slices.ContainsFunc(after.by, func(w writer) bool { return slices.Contains(r.editors(), w.user) }) {
+		edited := slices.ContainsFunc(after.by, func(w writer) bool { return slices.Contains(r.editors(), w.user) })
+		if !r.loud && !r.recovering && !edited {
 			r.fail("%s: no user requested that it is created again", what)
+		}
+		if !edited {
+			r.judgeComposed(what, path.Base(name), is)
 		}
 		return
 	}
@@ -243,5 +249,48 @@ func (r *run) judgeSecret(name string, before, after written) {
 	}
 	if len(is) < len(was) {
 		r.fail("%s: it has %d keys of %d", what, len(is), len(was))
+	}
+}
+
+// judgeComposed: a Secret that is created again has a password that a revision of the Composition has for it, and a size that a user requested.
+func (r *run) judgeComposed(what, name string, data map[string]any) {
+	r.t.Helper()
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		switch key {
+		case "password":
+			text, _ := data[key].(string)
+			raw, err := base64.StdEncoding.DecodeString(text)
+			if err != nil || !passwords(name).Match(raw) {
+				r.fail("%s: no revision has its password", what)
+			}
+		case "size":
+			if size := decodedSize(data[key]); r.userOf(size) == "" {
+				r.fail("%s: no user requested size %d", what, size)
+			}
+		default:
+			r.fail("%s: nothing composes %s", what, key)
+		}
+	}
+}
+
+// judgeLedger by the audit log: each hop of a composed Secret is a write that its user made, and no version of what is reported has what is
+// secret, also of those that were deleted.
+func (r *run) judgeLedger(statements map[stated]bool) {
+	r.t.Helper()
+	for key, versions := range the.ledger.objects(r.ns) {
+		resource, name := path.Split(key)
+		for _, v := range versions {
+			switch {
+			case key == "secrets/login":
+				r.judgeHops(statements, v.Unstructured)
+				r.judgeApproval(v.Unstructured)
+			case resource == "drifts/" || resource == "events/":
+				raw, err := v.MarshalJSON()
+				require.NoError(r.t, err)
+				if secret(raw) {
+					r.fail("%s %s has what is secret: %s", resource, name, raw)
+				}
+			}
+		}
 	}
 }

@@ -3,6 +3,7 @@ package adversary
 import (
 	"encoding/base64"
 	"fmt"
+	"regexp"
 
 	"github.com/kausality-io/function-kausality/test/e2e/story"
 )
@@ -44,6 +45,11 @@ const offered = `
           fromFieldPath: spec.size
           toFieldPath: data.size
           transforms: [{type: convert, convert: {toType: string}}, {type: string, string: {type: Convert, convert: ToBase64}}]`
+
+// passwords that revisions have for a Secret.
+func passwords(of string) *regexp.Regexp {
+	return regexp.MustCompile("^" + kept + "of-" + regexp.QuoteMeta(of) + `-\d+$`)
+}
 
 // composition of a tier.
 func composition(tier int) []byte {

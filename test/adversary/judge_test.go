@@ -3,6 +3,9 @@ package adversary
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -43,6 +46,7 @@ func (r *run) judge() {
 			}
 		}
 	}
+	r.judgeLedger(statements)
 	r.judgeReports()
 }
 
@@ -169,4 +173,31 @@ func judgeProcesses(t *testing.T) (of map[string]string, fine bool) {
 	}
 	t.Logf("%v", of)
 	return of, fine
+}
+
+// answers to a user: neither a refusal nor a warning has what is secret.
+type answers struct {
+	http.RoundTripper
+	run  *run
+	user string
+}
+
+func (a *answers) RoundTrip(q *http.Request) (*http.Response, error) {
+	s, err := a.RoundTripper.RoundTrip(q)
+	if err != nil {
+		return s, err
+	}
+	text := []byte(strings.Join(s.Header.Values("Warning"), "\n"))
+	if s.StatusCode >= http.StatusBadRequest {
+		body, err := io.ReadAll(s.Body)
+		if err := errors.Join(err, s.Body.Close()); err != nil {
+			return nil, err
+		}
+		s.Body = io.NopCloser(bytes.NewReader(body))
+		text = append(text, body...)
+	}
+	if secret(text) {
+		a.run.fail("%s %s by %s was answered with what is secret: %s", q.Method, q.URL.Path, a.user, text)
+	}
+	return s, nil
 }

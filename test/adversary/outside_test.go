@@ -76,9 +76,17 @@ func (r *run) judgeWrite(name string, before *cloudstate.Database, e cloud.Entry
 		if tags := string(body["tags"]); tags != "" && tags != "null" && !composedTags.MatchString(tags) {
 			r.fail("%s: nothing composes the tags", what)
 		}
+		if engine := string(body["engine"]); engine != "" && engine != strconv.Quote(cloud.DefaultEngine) {
+			r.fail("%s: nothing composes the engine", what)
+		}
 		changed = slices.DeleteFunc(changed, func(f string) bool { return f != "size" })
-	case r.reverted[name]: // alice approved the way back from a drift, whatever that has, once
+	case r.reverted[name]: // alice approved the way back from a drift to what is desired, whatever that is, once
 		r.reverted[name] = false
+		for _, field := range changed {
+			if !r.desired(name, field, body[field]) {
+				r.fail("%s: no version of the managed resource has this %s", what, field)
+			}
+		}
 		return
 	}
 	if len(changed) == 0 {
@@ -120,6 +128,19 @@ func (r *run) wroteField(external, field string, value json.RawMessage) bool {
 				slices.ContainsFunc(versions[i].by, func(w writer) bool { return slices.Contains(r.editors(), w.user) }) {
 				return true
 			}
+		}
+	}
+	return false
+}
+
+// desired reports whether a version of the managed resource for an external name has a value of a field.
+func (r *run) desired(external, field string, value json.RawMessage) bool {
+	for key, versions := range the.ledger.objects(r.ns) {
+		if strings.HasPrefix(key, story.Databases.Resource+"/") && slices.ContainsFunc(versions, func(v written) bool {
+			is := &cloudstate.Database{Fields: desired(v.Unstructured)}
+			return v.GetAnnotations()[v1alpha1.AnnotationKeyExternalName] == external && len(is.Changed(cloudstate.Fields{field: value})) == 0
+		}) {
+			return true
 		}
 	}
 	return false

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -106,7 +107,7 @@ func newRun(t *testing.T, seed uint64) *run {
 	if seed%12 == 9 {
 		r.voted = 2
 	}
-	r.approved, r.approvedXR = r.voted > 1 || r.voted > 0 && !r.ruled, seed%4 == 1
+	r.approved, r.approvedXR = r.voted > 1 || r.voted > 0 && !r.ruled, seed%4 == 1 && seed%24 != 9
 	for _, user := range []string{story.Hans, story.Alice, bob, trudy, oscar, edna, dora} {
 		r.client(user, the.ConfigAs(user))
 	}
@@ -121,6 +122,7 @@ func newRun(t *testing.T, seed uint64) *run {
 func (r *run) client(user string, config *rest.Config) {
 	r.t.Helper()
 	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &answers{next, r, user} })
 	c, err := dynamic.NewForConfig(config)
 	require.NoError(r.t, err)
 	r.clients[user] = c
@@ -299,6 +301,16 @@ func (r *run) held(ctx context.Context) error {
 	}
 	for _, who := range []string{story.Alice, bob}[:r.voted] {
 		if err := r.approveDeletion(ctx, who, story.Databases, r.scratch()); err != nil {
+			return err
+		}
+	}
+	if r.ruled && r.voted == 1 { // a second vote of the same user counts no more than the first
+		if err := r.approveDeletion(ctx, story.Alice, story.Databases, r.scratch()); err != nil {
+			return err
+		}
+	}
+	if r.seed%24 == 9 { // one vote of the two that the deletion of the composite needs by the rule
+		if err := r.approveDeletion(ctx, story.Alice, story.XDatabases, composite); err != nil {
 			return err
 		}
 	}
