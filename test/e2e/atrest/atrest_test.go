@@ -118,7 +118,7 @@ type suite struct {
 func start(t *testing.T, o story.Options, prepare func(context.Context, *suite), configurations ...configuration) (context.Context, *suite) {
 	t.Helper()
 	o.SyncInterval, o.Resources, o.AuditWrites = interval, []string{"*." + guarded}, []string{"*." + guarded, "*." + plain, "*.cloud.example.org",
-		"*.kubernetes.m.crossplane.io", "secrets"}
+		"*.kubernetes.m.crossplane.io", "secrets", "drifts.kausality.io"}
 	ctx, e := story.StartTest(t, o)
 	s := &suite{T: t, Env: e, configurations: configurations}
 	var err error
@@ -371,6 +371,8 @@ func TestGateAtRest(t *testing.T) {
 		require.NoError(t, err)
 	}, configuration{name: "gate", group: guarded, managed: true})
 	s.eventually(ctx, "it to settle", patience, func(ctx context.Context) error { return s.arrives(ctx, s.configurations[0], 1) })
+	s.rest(ctx)
+	s.change(ctx, 50) // of the objects; outside it waits for an approval
 	s.rest(ctx)
 }
 
