@@ -26,7 +26,7 @@ UNIT_MODULES := . test/image test/provider
 PHASES       ?= lint generate-check unit parts package integration
 CHECK_PHASES  = lint generate-check unit check-planes
 
-# Campaigns of make test-more; each but the last takes less than an hour.
+# Campaigns of make test-more; each but the last two takes less than an hour.
 CAMPAIGNS    ?= more-planes race fuzz apiserver years equal pairs waves random adversary faults model gate-bench rollout-bench page-bench soak steady
 
 # Packages that need a control plane. How many of them run at a time is up to the machine: each waits
