@@ -26,14 +26,16 @@ type kind struct {
 	name, played string
 	// planned is how many of what is played.
 	planned int
+	// judge is where the campaign is; empty for within the product.
+	judge string
 }
 
 var kinds = []kind{
-	{"adversary", "seeds", 200},
-	{"faults", "runs", 105},
-	{"model", "seeds", 100_000},
-	{"random", "seeds", 100},
-	{"soak", "minutes", 60},
+	{"adversary", "seeds", 200, "test/adversary"},
+	{"faults", "runs", 105, "test/faults"},
+	{"model", "seeds", 100_000, ""},
+	{"random", "seeds", 100, "test/gate"},
+	{"soak", "minutes", 60, "test/soak"},
 }
 
 // between are the first and the last of what is in an item: seeds, or the minutes from and to.
@@ -131,7 +133,8 @@ func sum(k kind, all []campaign.Result) (summary, error) {
 	return s, nil
 }
 
-// line for make test: how many items have passed, and how many commits have changed the product since the first of them was played.
+// line for make test: how many items have passed, and how many commits have changed the product, or the campaign, since the first of them was
+// played.
 func (s summary) line(r campaign.Repository) string {
 	out := fmt.Sprintf("campaign %s: %d of %d %s passed", s.name, int(s.passed), s.planned, s.played)
 	if s.failed > 0 {
@@ -140,19 +143,27 @@ func (s summary) line(r campaign.Repository) string {
 	if len(s.commits) == 0 {
 		return out + "; none was played"
 	}
-	since := 0
+	product, judge := 0, 0
 	for _, c := range s.commits {
 		n, err := r.Since(strings.TrimSuffix(c, "+"), campaign.Product...)
+		if err == nil && s.judge != "" {
+			var m int
+			m, err = r.Since(strings.TrimSuffix(c, "+"), s.judge)
+			judge = max(judge, m)
+		}
 		if err != nil {
 			return out + fmt.Sprintf(", at %s, which this repository does not have", c)
 		}
-		since = max(since, n)
+		product = max(product, n)
 	}
 	out += " at " + strings.Join(s.commits, ", ")
-	if since == 0 {
-		return out
+	switch {
+	case product > 0:
+		return out + fmt.Sprintf("; %d commits have changed %s since: it is outdated", product, strings.Join(campaign.Product, ", "))
+	case judge > 0:
+		return out + fmt.Sprintf("; %d commits have changed %s since, which judges it", judge, s.judge)
 	}
-	return out + fmt.Sprintf("; %d commits have changed %s since: it is outdated", since, strings.Join(campaign.Product, ", "))
+	return out
 }
 
 // writeTable into the page.

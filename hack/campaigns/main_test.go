@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -45,11 +46,41 @@ func summed(t *testing.T, k kind, all []campaign.Result) summary {
 // TestAmounts: items count with as much as was played of them, so that a soak of a minute is no hour.
 func TestAmounts(t *testing.T) {
 	minute := []campaign.Result{{Item: "minutes 0 to 0.16666666666666666", Passed: true}, {Item: "minutes 0.16666666666666666 to 1", Passed: true}}
-	require.Contains(t, summed(t, kind{"soak", "minutes", 60}, minute).line("."), "1 of 60 minutes passed")
+	require.Contains(t, summed(t, kind{name: "soak", played: "minutes", planned: 60}, minute).line("."), "1 of 60 minutes passed")
 	seeds := []campaign.Result{{Item: "seeds 1 to 1000", Passed: true}, {Item: "seeds 1001 to 1500", Passed: true}, {Item: "seeds 1501 to 1501"}}
-	require.Contains(t, summed(t, kind{"model", "seeds", 100_000}, seeds).line("."), "1500 of 100000 seeds passed, 1 failed")
+	require.Contains(t, summed(t, kind{name: "model", played: "seeds", planned: 100_000}, seeds).line("."), "1500 of 100000 seeds passed, 1 failed")
 	_, err := sum(kinds[0], []campaign.Result{{Item: "seeds 1 to 1.2.3"}})
 	require.ErrorContains(t, err, `campaign adversary: "seeds 1 to 1.2.3"`)
+}
+
+// TestSince: a result from before a change of the product, or of what judges it, is named.
+func TestSince(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
+	commit := func(file string) {
+		t.Helper()
+		path := filepath.Join(dir, file)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o750))
+		require.NoError(t, os.WriteFile(path, []byte("x"), 0o600))
+		for _, args := range [][]string{{"init", "--quiet"}, {"add", "."}, {"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "--quiet", "-m", file}} {
+			out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir}, args...)...).CombinedOutput() //nolint:gosec // of this test
+			require.NoError(t, err, string(out))
+		}
+	}
+	commit("README.md")
+	r := campaign.Repository(dir)
+	at, err := r.Commit()
+	require.NoError(t, err)
+	line := func() string {
+		t.Helper()
+		k := kind{name: "soak", played: "minutes", planned: 60, judge: "test/soak"}
+		return summed(t, k, []campaign.Result{{Item: "minutes 0 to 60", Passed: true, Commit: at}}).line(r)
+	}
+	require.Equal(t, "campaign soak: 60 of 60 minutes passed at "+at, line())
+	commit("test/soak/soak_test.go")
+	require.Equal(t, "campaign soak: 60 of 60 minutes passed at "+at+"; 1 commits have changed test/soak since, which judges it", line())
+	commit("fn/fn.go")
+	require.Contains(t, line(), "; 1 commits have changed admission, api, fn, gate, webhook, internal, package since: it is outdated")
 }
 
 // TestTable: the last result of each item counts, and the most of each figure.
@@ -59,7 +90,8 @@ func TestTable(t *testing.T) {
 	require.NoError(t, os.WriteFile(page, []byte("a\n"), 0o600))
 	require.ErrorContains(t, writeTable(page, nil), "no markers")
 	require.NoError(t, os.WriteFile(page, []byte("a\n"+begins+"old\n"+ends+"b\n"), 0o600))
-	require.NoError(t, writeTable(page, []summary{summed(t, kind{"random", "seeds", 100}, campaign.Last(results)), summed(t, kind{"soak", "minutes", 60}, nil)}))
+	require.NoError(t, writeTable(page, []summary{summed(t, kind{name: "random", played: "seeds", planned: 100}, campaign.Last(results)),
+		summed(t, kind{name: "soak", played: "minutes", planned: 60}, nil)}))
 	got, err := os.ReadFile(page)
 	require.NoError(t, err)
 	require.Equal(t, "a\n"+begins+`| campaign | passed | failed | played | commit | highest figures |
