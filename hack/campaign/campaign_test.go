@@ -129,11 +129,13 @@ func TestLines(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	disk, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	require.NoError(t, err)
-	r := &Record{commit: "0123456789ab", file: disk, recorded: 3}
+	r := &Record{commit: "0123456789ab", file: disk, recorded: 3, due: []string{"seed 4", "seed 5"}}
 	err = r.Add(Result{Item: "seed 4", Passed: true})
 	require.ErrorContains(t, err, "cannot record seed 4")
 	require.Error(t, r.Add(Result{Item: "seed 5", Passed: true}), "what follows half a line")
 	require.ErrorContains(t, err, "3 results of this run are in /dev/full; RESUME=1 goes on after them")
+	r.due = nil // as of the soak
+	require.Regexp(t, "3 results of this run are in /dev/full$", r.hanging())
 }
 
 // TestHang: an item that does not end ends the program, which names it and how the campaign goes on; what has ended is in the file.

@@ -190,16 +190,23 @@ func (r *Record) hanging() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	const shown = 5
-	due := strings.Join(r.due[:min(len(r.due), shown)], ", ")
+	due := ""
+	if len(r.due) > 0 {
+		due = ", of " + strings.Join(r.due[:min(len(r.due), shown)], ", ")
+	}
 	if more := len(r.due) - shown; more > 0 {
 		due += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("no item has ended for %s, of %s; %s", r.within, due, r.progress())
+	return fmt.Sprintf("no item has ended for %s%s; %s", r.within, due, r.progress())
 }
 
-// progress is how far the campaign is, and how it goes on.
+// progress is how far the campaign is, and how one goes on that leaves out what has passed.
 func (r *Record) progress() string {
-	return fmt.Sprintf("%d results of this run are in %s; RESUME=1 goes on after them", r.recorded, r.file.Name())
+	out := fmt.Sprintf("%d results of this run are in %s", r.recorded, r.file.Name())
+	if len(r.due) > 0 {
+		out += "; RESUME=1 goes on after them"
+	}
+	return out
 }
 
 // load what passed at a commit from which nothing that matters has changed.
