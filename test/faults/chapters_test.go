@@ -209,7 +209,11 @@ func (r *run) approve(ctx context.Context) error {
 			return err
 		}
 	}
-	return r.annotate(ctx, m)
+	err = r.annotate(ctx, m)
+	if status := kerrors.APIStatus(nil); errors.As(err, &status) && !kerrors.IsTimeout(err) && !kerrors.IsServerTimeout(err) {
+		r.approved = 0 // it was refused
+	}
+	return err
 }
 
 // deleteXR by hans. Where it enforces, the refusal has the command by which alice approves

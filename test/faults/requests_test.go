@@ -22,8 +22,8 @@ func (q *requests) add(size int64) {
 }
 
 // write of a size to the cloud. It is an error where the size was not requested, where a later one is written already, and where it is written again
-// that may not be.
-func (q *requests) write(name string, size int64, again bool) error {
+// that may not be. One that did not succeed may be repeated.
+func (q *requests) write(name string, size int64, again, succeeded bool) error {
 	n, written := slices.Index(q.sizes, size)+1, q.written[name]
 	switch {
 	case n == 0:
@@ -36,7 +36,9 @@ func (q *requests) write(name string, size int64, again bool) error {
 	if q.written == nil {
 		q.written = map[string]int{}
 	}
-	q.written[name] = n
+	if succeeded {
+		q.written[name] = n
+	}
 	return nil
 }
 
@@ -47,11 +49,12 @@ func TestRequests(t *testing.T) {
 	q.add(20)
 	q.add(50)
 	q.add(20)
-	require.ErrorContains(t, q.write("a", 7, true), "no user requested that size, but [20 50]")
-	require.NoError(t, q.write("a", 20, false))
-	require.ErrorContains(t, q.write("a", 20, false), "writing it again was not approved")
-	require.NoError(t, q.write("a", 20, true))
-	require.NoError(t, q.write("a", 50, false))
-	require.ErrorContains(t, q.write("a", 20, true), "size 50 was requested after it")
-	require.NoError(t, q.write("b", 20, false))
+	require.ErrorContains(t, q.write("a", 7, true, true), "no user requested that size, but [20 50]")
+	require.NoError(t, q.write("a", 20, false, false))
+	require.NoError(t, q.write("a", 20, false, true))
+	require.ErrorContains(t, q.write("a", 20, false, true), "writing it again was not approved")
+	require.NoError(t, q.write("a", 20, true, true))
+	require.NoError(t, q.write("a", 50, false, true))
+	require.ErrorContains(t, q.write("a", 20, true, true), "size 50 was requested after it")
+	require.NoError(t, q.write("b", 20, false, true))
 }

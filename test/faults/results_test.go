@@ -35,6 +35,7 @@ func TestResults(t *testing.T) {
 	head, rest, found := bytes.Cut(text, []byte(begins))
 	_, tail, closed := bytes.Cut(rest, []byte(ends))
 	require.True(t, found && closed, "%s has no markers", page)
+	require.Contains(t, string(text), fmt.Sprintf(" of %d runs |", len(rows())), "hack/campaigns plans another number of runs")
 	want := string(head) + begins + table(t, campaign.Last(played)) + ends + string(tail)
 	if *update {
 		require.NoError(t, os.WriteFile(page, []byte(want), 0o600))

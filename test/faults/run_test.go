@@ -406,7 +406,7 @@ func (r *run) judgeWrite(name string, before *cloudstate.Database, e cloud.Entry
 		switch tier := values.Tags["tier"]; {
 		case field == "size":
 			again := !r.enforces() || !before.Exists || r.approved > 0 && e.Seq > r.approved
-			if err := r.requests.write(name, values.Size, again); err != nil {
+			if err := r.requests.write(name, values.Size, again, e.Succeeded()); err != nil {
 				r.fail("%s: %v", what, err)
 			}
 		case field == "engine" && !before.Exists && values.Engine == cloud.DefaultEngine: // it is created as the XR requests it
@@ -426,6 +426,9 @@ func (r *run) goesOn(ctx context.Context) error {
 	}
 	if err := r.insist(ctx, "hans resizes the XR after the fault", r.resize(90)); err != nil {
 		return err
+	}
+	if r.unobserved {
+		return errors.New("the webhook is ready, and did not observe hans's change")
 	}
 	if err := r.insist(ctx, "hans's change reaches the cloud", r.reaches(90)); err != nil {
 		return err
