@@ -132,6 +132,7 @@ func (k *kind) tamper(ctx context.Context) error {
 	if d, err := the.Cloud.Get(ctx, i.managed); err != nil || d.Size != other {
 		return fmt.Errorf("%s was reverted to %d without an approval: %w", i.name, d.Size, err)
 	}
+	defer i.expect(approvedSize, "Database", i.managed)()
 	if err := i.approve(ctx, command); err != nil {
 		return err
 	}
@@ -193,6 +194,7 @@ func (k *kind) upgrade(ctx context.Context) error {
 			}); err != nil {
 				return err
 			}
+			defer i.expect(approvedTier(want), "Database", i.managed)()
 			if err := i.approve(ctx, command); err != nil {
 				return err
 			}

@@ -6,6 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/kausality-io/function-kausality/test/cloudstate"
 	"github.com/kausality-io/function-kausality/test/provider/cloud"
@@ -20,8 +24,17 @@ type writes struct {
 	sizes     map[string]int64
 }
 
-// foreign sizes are those from which on none is requested: the cloud is changed to them.
-const foreign = 100_000
+const (
+	// foreign is added to a size for one that no user requests, to which the cloud is changed.
+	foreign = 1_000_000
+	// ofEach is how many sizes a composite has.
+	ofEach = 1000
+	// approvedSize is the relation of what is reverted, from its approval on.
+	approvedSize = "approved size"
+)
+
+// approvedTier is the relation of what has a tier, from its approval on.
+func approvedTier(tier string) string { return "approved " + tier }
 
 // judgeCloud: each write since the last call has a cause.
 func (s *soak) judgeCloud(ctx context.Context) {
@@ -42,8 +55,8 @@ func (s *soak) judgeCloud(ctx context.Context) {
 	}
 }
 
-// judgeWrite takes an entry, and returns an error where it is a write that has no cause. What is requested grows, and is written once; what is
-// reverted, upgraded or deleted is approved while a Drift of it is expected.
+// judgeWrite takes an entry, and returns an error where it is a write that has no cause. What is requested of a composite grows, and is written
+// once; what is reverted or upgraded was approved, and what is deleted is being deleted.
 func (s *soak) judgeWrite(name string, e cloud.Entry) error {
 	if s.cloud.databases == nil {
 		s.cloud.databases, s.cloud.sizes = map[string]*cloudstate.Database{}, map[string]int64{}
@@ -73,17 +86,55 @@ func (s *soak) judgeFields(name string, before *cloudstate.Database, e cloud.Ent
 		return err
 	}
 	for _, field := range before.Changed(body) {
-		switch last := s.cloud.sizes[name]; {
-		case field == "size" && values.Size > last && values.Size < foreign:
+		last := s.cloud.sizes[name]
+		switch tier := values.Tags["tier"]; {
+		case field == "size" && s.requests(values.Size) && values.Size > last && (last == 0 || values.Size/ofEach == last/ofEach):
 			if e.Succeeded() {
 				s.cloud.sizes[name] = values.Size
 			}
-		case field == "size" && values.Size == last && expects("External"): // it is reverted
-		case field == "tags" && len(values.Tags) == 1 && values.Tags["tier"] != "" && (!before.Exists || expects("ControllerChild")):
-		case field == "engine" && !before.Exists:
+		case field == "size" && values.Size == last && expects(approvedSize):
+		case field == "tags" && len(values.Tags) == 1 && tier != "" && (!before.Exists || expects(approvedTier(tier))):
+		case field == "engine" && !before.Exists && values.Engine == cloud.DefaultEngine:
 		default:
 			return fmt.Errorf("no user requested another %s than %s", field, before.Fields[field])
 		}
 	}
 	return nil
+}
+
+func (s *soak) requests(size int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requested[size]
+}
+
+// TestWrites: what was requested is written once and in its order, and what was approved while it is.
+func TestWrites(t *testing.T) {
+	s := &soak{t: t, expected: map[string][]window{}, requested: map[int64]bool{1001: true, 1002: true, 2001: true}}
+	write := func(method, body string) error {
+		return s.judgeWrite("a", cloud.Entry{Kind: cloud.EntryRequest, Method: method, Path: "/databases/a", Body: []byte(body),
+			Code: http.StatusOK, Time: time.Now()})
+	}
+	requires := func(body string) {
+		t.Helper()
+		require.ErrorContains(t, write(http.MethodPatch, body), "no user requested another", body)
+	}
+	require.Error(t, write(http.MethodDelete, ""))
+	require.NoError(t, write(http.MethodPut, `{"size":1001,"tags":{"tier":"tier-1"}}`))
+	require.NoError(t, write(http.MethodPatch, `{"size":1001}`), "it changes nothing")
+	require.NoError(t, write(http.MethodPatch, `{"size":1002}`))
+	requires(`{"size":1001}`)
+	requires(`{"size":2001}`) // of another composite
+	requires(`{"size":1003}`)
+	requires(`{"tags":{"tier":"tier-2"}}`)
+	s.expect(approvedTier("tier-2"), "Database", "a")
+	require.NoError(t, write(http.MethodPatch, `{"tags":{"tier":"tier-2"}}`))
+	requires(`{"tags":{"tier":"tier-3"}}`)
+	require.NoError(t, s.judgeWrite("a", cloud.Entry{Kind: cloud.EntryBackdoor, Body: []byte(`{"name":"a","size":1000002}`), Code: http.StatusOK}))
+	requires(`{"size":1002}`)
+	s.expect(approvedSize, "Database", "a")
+	require.NoError(t, write(http.MethodPatch, `{"size":1002}`))
+	s.expect("", "Database", "a")
+	require.NoError(t, write(http.MethodDelete, ""))
+	requires(`{"size":1003}`)
 }

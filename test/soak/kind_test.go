@@ -56,7 +56,7 @@ type item struct {
 func newKind(s *soak, number int) *kind {
 	k := &kind{soak: s, number: number, rng: rand.New(rand.NewPCG(*seed, uint64(number)))}
 	for i := range *each {
-		k.items = append(k.items, &item{kind: k, name: fmt.Sprintf("soak-%d-%d", number, i)})
+		k.items = append(k.items, &item{kind: k, name: fmt.Sprintf("soak-%d-%d", number, i), size: int64(number**each+i) * ofEach})
 	}
 	return k
 }
@@ -123,9 +123,17 @@ func (s *soak) insist(ctx context.Context, what string, f func(context.Context) 
 	}
 }
 
+// next size that hans requests, which no other composite has.
+func (i *item) next() {
+	i.size++
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.requested[i.size] = true
+}
+
 // request the next size, as hans.
 func (i *item) request(ctx context.Context) error {
-	i.size++
+	i.next()
 	return i.insist(ctx, "hans to request a size of "+i.name, func(ctx context.Context) error {
 		_, err := of(story.Hans, i.resource()).Patch(ctx, i.name, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"size":%d}}`, i.size),
 			metav1.PatchOptions{FieldManager: "kubectl"})
@@ -135,7 +143,7 @@ func (i *item) request(ctx context.Context) error {
 
 // create the composite, as hans, and wait until it exists outside, and settled.
 func (i *item) create(ctx context.Context) error {
-	i.size++
+	i.next()
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.org/v1", "kind": definition(i.number).Kind,
 		"metadata": map[string]any{"name": i.name},
 		"spec":     map[string]any{"size": i.size, "crossplane": map[string]any{"compositionRef": map[string]any{"name": i.composition()}}}}}

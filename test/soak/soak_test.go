@@ -60,6 +60,8 @@ type soak struct {
 	wrong []string
 	// expected Drifts by relation, kind and name: from when until when.
 	expected map[string][]window
+	// requested sizes.
+	requested map[int64]bool
 	// memory in MiB of each process, since nothing is killed any more.
 	memory map[string][]int
 	cloud  writes
@@ -248,7 +250,7 @@ func TestSoak(t *testing.T) {
 		require.NoError(t, record.Close())
 	}()
 	s := &soak{t: t, done: map[string]int{lost: 0, ghost: 0, uncaused: 0, restless: 0, grown: 0, broken: 0}, expected: map[string][]window{},
-		memory: map[string][]int{}}
+		memory: map[string][]int{}, requested: map[int64]bool{}}
 	var all []*kind
 	for n := range *kinds {
 		all = append(all, newKind(s, n))
@@ -289,6 +291,7 @@ func (s *soak) live(ctx context.Context, all []*kind, record *campaign.Record) {
 			s.read()
 			s.judgeCloud(ctx)
 			s.rest(ctx)
+			s.judgeCloud(ctx)
 			s.flat()
 		}
 		s.mu.Lock()
