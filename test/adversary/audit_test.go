@@ -64,7 +64,7 @@ func (e auditEvent) author() string {
 
 // audited are the kinds whose writes are read from the audit log.
 var audited = []string{"xdatabases.example.org", "databases.cloud.example.org", "objects.kubernetes.m.crossplane.io", "secrets",
-	"drifts.kausality.io", "events"}
+	"drifts.kausality.io", "events", "events.events.k8s.io"}
 
 // A ledger has the versions of the objects of each Namespace, by the audit log of the API server: neither Kausality nor any client can
 // change it.
@@ -255,6 +255,11 @@ func (r *run) judgeSecret(name string, before, after written) {
 // judgeComposed: a Secret that is created again has a password that a revision of the Composition has for it, and a size that a user requested.
 func (r *run) judgeComposed(what, name string, data map[string]any) {
 	r.t.Helper()
+	for _, key := range []string{"password", "size"} {
+		if data[key] == nil {
+			r.fail("%s: it has no %s", what, key)
+		}
+	}
 	for _, key := range slices.Sorted(maps.Keys(data)) {
 		switch key {
 		case "password":
@@ -277,6 +282,7 @@ func (r *run) judgeComposed(what, name string, data map[string]any) {
 // secret, also of those that were deleted.
 func (r *run) judgeLedger(statements map[stated]bool) {
 	r.t.Helper()
+	reported := map[string]int{"drifts/": 0, "events/": 0}
 	for key, versions := range the.ledger.objects(r.ns) {
 		resource, name := path.Split(key)
 		for _, v := range versions {
@@ -285,12 +291,20 @@ func (r *run) judgeLedger(statements map[stated]bool) {
 				r.judgeHops(statements, v.Unstructured)
 				r.judgeApproval(v.Unstructured)
 			case resource == "drifts/" || resource == "events/":
+				if slices.ContainsFunc(v.by, func(w writer) bool { return strings.HasPrefix(w.user, "system:serviceaccount:kausality-system:") }) {
+					reported[resource]++
+				}
 				raw, err := v.MarshalJSON()
 				require.NoError(r.t, err)
 				if secret(raw) {
 					r.fail("%s %s has what is secret: %s", resource, name, raw)
 				}
 			}
+		}
+	}
+	for resource, n := range reported {
+		if n == 0 { // a difference outside is
+			r.fail("the audit log has no %s of Kausality", resource)
 		}
 	}
 }
