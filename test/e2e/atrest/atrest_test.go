@@ -372,8 +372,12 @@ func TestGateAtRest(t *testing.T) {
 	}, configuration{name: "gate", group: guarded, managed: true})
 	s.eventually(ctx, "it to settle", patience, func(ctx context.Context) error { return s.arrives(ctx, s.configurations[0], 1) })
 	s.rest(ctx)
-	s.change(ctx, 50) // of the objects; outside it waits for an approval
+	s.change(ctx, 50) // of the objects alone: no webhook has opened the gate
 	s.rest(ctx)
+	all, err := s.Cloud.Databases().List(ctx)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.EqualValues(t, 1, all[0].Size)
 }
 
 // once: an approval of a change of the composed Secret is of that change, once.
