@@ -42,8 +42,8 @@ const (
 	judged = 20 * time.Minute
 	// atOnce is how many kinds are created at the same time.
 	atOnce = 5
-	// blocks that have a result of their own.
-	blocks = 6
+	// block is how long a part that has a result of its own lasts at least, unless the soak is shorter.
+	block = 10 * time.Minute
 	// atRest is how long nothing may be written in the end.
 	atRest = 2 * time.Minute
 	// late is how long after its cause a Drift may be written.
@@ -262,7 +262,7 @@ func TestSoak(t *testing.T) {
 	s.live(t.Context(), all, record)
 }
 
-// live for the time that there is, a block after the other.
+// live for the time that there is, in parts of equal length that each have a result.
 func (s *soak) live(ctx context.Context, all []*kind, record *campaign.Record) {
 	living, end := context.WithTimeout(ctx, *lasts)
 	defer end()
@@ -273,12 +273,13 @@ func (s *soak) live(ctx context.Context, all []*kind, record *campaign.Record) {
 		lives.Go(func() { k.live(living) })
 	}
 	lives.Go(func() { s.kill(killing) })
-	block := *lasts / blocks
-	tick := time.NewTicker(min(15*time.Second, block))
+	number := max(1, int(*lasts/block))
+	length := *lasts / time.Duration(number)
+	tick := time.NewTicker(min(15*time.Second, length))
 	defer tick.Stop()
 	began, from := time.Now(), 0
-	for n := range blocks {
-		for time.Since(began) < time.Duration(n+1)*block && ctx.Err() == nil {
+	for n := range number {
+		for time.Since(began) < time.Duration(n+1)*length && ctx.Err() == nil {
 			<-tick.C
 			s.read()
 			s.judgeCloud(ctx)
@@ -286,7 +287,7 @@ func (s *soak) live(ctx context.Context, all []*kind, record *campaign.Record) {
 				s.sample()
 			}
 		}
-		if n == blocks-1 {
+		if n == number-1 {
 			lives.Wait()
 			s.read()
 			s.judgeCloud(ctx)
@@ -307,9 +308,9 @@ func (s *soak) live(ctx context.Context, all []*kind, record *campaign.Record) {
 		if _, err := figures.Decisions(ctx, measured, the.metrics); err != nil {
 			s.t.Log(err) // it may have been killed a moment ago
 		}
-		item := fmt.Sprintf("minutes %g to %g", (time.Duration(n) * block).Minutes(), (time.Duration(n+1) * block).Minutes())
+		item := fmt.Sprintf("minutes %.4g to %.4g", (time.Duration(n) * length).Minutes(), (time.Duration(n+1) * length).Minutes())
 		s.t.Logf("%s: %d wrong, %v", item, wrong, measured)
-		require.NoError(s.t, record.Add(campaign.Result{Item: item, Passed: wrong == 0, Took: block, Figures: measured}))
+		require.NoError(s.t, record.Add(campaign.Result{Item: item, Passed: wrong == 0, Took: length, Figures: measured}))
 	}
 }
 
