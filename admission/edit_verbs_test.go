@@ -118,10 +118,11 @@ func TestAllowedVerbs(t *testing.T) {
 func TestDeletingForeign(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason, verbs string
-		gone          bool
+		gone, ruled   bool
 		mods          []fx.Mod
 		allowed       bool
 	}{
+		"Ruled":        {reason: "not without the votes that an ApprovalRule requires", verbs: "[destroy]", mods: []fx.Mod{beingDeleted}, ruled: true},
 		"Destroy":      {reason: "by its verb", verbs: "[destroy]", mods: []fx.Mod{beingDeleted}, allowed: true},
 		"Delete":       {reason: "by Crossplane's", verbs: "[Delete]", mods: []fx.Mod{beingDeleted}, allowed: true},
 		"Apply":        {reason: "apply destroys nothing", verbs: "[apply]", mods: []fx.Mod{beingDeleted}},
@@ -132,7 +133,11 @@ func TestDeletingForeign(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			xr := fx.With(xdatabase(), tc.mods...)
 			object := fx.With(childOf(xr, "infra.contrib.fluxcd.io/v1alpha2", "Terraform", "{path: a}"), fx.Set(true, "spec", "destroyResourcesOnDeletion"))
-			p := newPlay(t, policySet(t, xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}, {relation: External, verbs: `+tc.verbs+`}]}`)), xr)
+			set := policySet(t, xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}, {relation: External, verbs: `+tc.verbs+`}]}`))
+			if tc.ruled {
+				set = set.WithRulesOf(ruleSet(t, v1alpha1.ApprovalRuleSpec{Match: v1alpha1.ApprovalRuleMatch{Verbs: []v1alpha1.Verb{v1alpha1.VerbDelete}}}))
+			}
+			p := newPlay(t, set, xr)
 			if tc.gone {
 				delete(p.w.live, "XDatabase/my-database-xyz")
 			}

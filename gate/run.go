@@ -92,7 +92,8 @@ func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster
 	if err != nil {
 		return nil, err
 	}
-	rules, err := policystore.New(c.Dynamic, o.Log.WithName("policies"), v1alpha1.ResourceApprovalRules)
+	rules, err := policystore.New(c.Dynamic, o.Log.WithName("policies"), v1alpha1.ResourceApprovalRules,
+		v1alpha1.ResourceAllowancePolicies) // which external resources of a composite are not deleted with it
 	if err != nil {
 		return nil, err
 	}

@@ -79,11 +79,27 @@ func decideAgain(s *scope, old, new *states.Object) {
 		}
 	case s.managed(new.State.Ref), systems.For(new.GroupVersionKind) != nil:
 		s.enqueue(new.State.Ref)
-		if old != nil && old.Parent.UID != new.Parent.UID && new.Parent.Name != "" { // what is decided on its new parent is about it from now on
+		// What is decided on its new parent is about it from now on, or approvals of deletions above it need other votes.
+		switch {
+		case old == nil || new.Parent.Name == "":
+		case old.Parent.UID != new.Parent.UID:
 			s.enqueue(new.Parent)
+		case !gating.SameDeletion(old.State, new.State):
+			enqueueAbove(s, new)
 		}
 	default:
 		decideBelow(s, old, new)
+	}
+}
+
+// enqueueAbove enqueues what is above an object and is decided on. Crossplane has a composite, what that is part of, and its Claim; kro has more.
+func enqueueAbove(s *scope, o *states.Object) {
+	const most = 8
+	for n, at := 0, o; n < most && at != nil && at.Parent.Name != ""; n++ {
+		ref := at.Parent
+		if at = s.cluster.States.Cached(ref); at == nil || hasDecisions(at) {
+			s.enqueue(ref)
+		}
 	}
 }
 

@@ -30,9 +30,9 @@ func PollOf(f *facts.Facts, changes []allowance.Change, authors func() allowance
 	return &Poll{rules: rules, authors: authors(), now: f.Req.Time}
 }
 
-// DeletionPoll returns the Poll for what a deletion destroys. id is what approves the deletion.
-func DeletionPoll(f *facts.Facts, destroyed []allowance.Change, id string) *Poll {
-	return PollOf(f, destroyed, func() allowance.Authors { return deleters(f, id) })
+// DeletionPoll returns the Poll for what the deletion of an object with these annotations destroys. id is what approves the deletion.
+func DeletionPoll(f *facts.Facts, annotations map[string]string, destroyed []allowance.Change, id string) *Poll {
+	return PollOf(f, destroyed, func() allowance.Authors { return deleters(f, annotations, id) })
 }
 
 // RulesAbout returns the rules that may match a change of an object, or of its external resource.
@@ -71,8 +71,8 @@ func (p *Poll) Needs(votes []v1alpha1.Vote) []allowance.Need {
 
 // deleters returns the users who initiated the object, and all who requested the deletion that an id approves
 // (KR-14-62).
-func deleters(f *facts.Facts, id string) allowance.Authors {
-	out := allowance.Authors{Names: trace.Authors(f.Req.Stored().GetAnnotations(), math.MaxInt64)}
+func deleters(f *facts.Facts, annotations map[string]string, id string) allowance.Authors {
+	out := allowance.Authors{Names: trace.Authors(annotations, math.MaxInt64)}
 	if u := f.Req.User; u.Name != "" && !u.IsMachine() {
 		out.Add(u.Name)
 	}

@@ -28,7 +28,7 @@ func (ev *decider) compositeDeletion() (*outcome.Verdict, Finding, error) {
 	}
 	j := judge(ev.Facts, root, root, "")
 	j.digest, j.exact = identity.WholeOf(root, below).Digest, true
-	j.mode, j.byPolicy = v1alpha1.ModeEnforce, true
+	j.mode, j.byPolicy, j.together = v1alpha1.ModeEnforce, true, gating.Destroyed(ev.PolicySet(), root, below)
 	var names []string
 	var orphans []parent.Ref
 	for _, mr := range below {
@@ -38,7 +38,7 @@ func (ev *decider) compositeDeletion() (*outcome.Verdict, Finding, error) {
 		}
 		decision := allowance.DeletionUndeclared
 		if blocks {
-			decision = ev.PolicySet().ExternalDeletion(governor(ev.Facts, root, mr), mr.GroupKind())
+			decision = ev.PolicySet().ExternalDeletion(gating.Governor(ev.PolicySet(), root, mr), mr.GroupKind())
 		}
 		if decision == allowance.DeletionOrphans {
 			orphans = append(orphans, mr.Ref)

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/approve"
@@ -133,10 +131,16 @@ func (ev *decider) blockedDeletion(j judgement) (*outcome.Verdict, Finding) {
 	d := Finding{Digest: j.digest, Cached: j.cached}
 	kind := ev.KindOf(j.holder)
 	r := outcome.Refusal{Code: 403, Reason: outcome.ReasonExternalDeletion, Why: j.why, Suggestion: identity.ApproveCommand(j.holder, kind, j.digest.ID())}
-	ask := approval.Query{Digests: j.digests(), Use: approve.Use(ev.Facts, j.digest.ID()), Exact: j.exact}
-	poll := approve.DeletionPoll(ev.Facts, approve.Destroying(ev.ctx, ev.Facts, j.blocked), j.digest.ID())
+	ask := approval.Query{Digests: []change.Digest{j.digest}, Use: approve.Use(ev.Facts, j.digest.ID()), Exact: j.exact}
+	poll := j.poll(ev)
 	ask.Lacks, ask.Counted = poll.Lacks(), poll.Counted()
 	m, ok := gating.DeletionApproval(j.holder, j.object, j.set, ask)
+	if !ok && j.whole != "" {
+		whole, of := j, ask
+		whole.digest, whole.whole = j.whole, ""
+		of.Digests, of.Lacks, of.Counted = []change.Digest{j.whole}, whole.poll(ev).Lacks(), whole.poll(ev).Counted()
+		m, ok = gating.DeletionApproval(j.holder, j.object, j.set, of)
+	}
 	votes, lacking := j.set.Tally(ask)
 	if lacking != "" {
 		r.Why += "; " + lacking
@@ -207,7 +211,7 @@ func (ev *decider) settles(j judgement, m approval.Match, approved, voted bool, 
 	return nil, paused
 }
 
-// withWhole adds the id of the deletion of the holder with everything below it. That id also approves the deletion of
+// withWhole adds the deletion of the holder with everything below it. An approval of that also approves the deletion of
 // the object, where an open gate does not show it already.
 func withWhole(ev *decider, j *judgement) error {
 	if j.holder.UID == j.object.UID || !j.holder.Role.Composed() || !j.set.Exact() {
@@ -218,7 +222,7 @@ func withWhole(ev *decider, j *judgement) error {
 		return err
 	}
 	if whole := identity.WholeOf(j.holder, below); whole.Has(j.object) {
-		j.whole = whole.Digest
+		j.whole, j.together = whole.Digest, gating.Destroyed(ev.PolicySet(), j.holder, below)
 	}
 	return nil
 }
@@ -226,27 +230,19 @@ func withWhole(ev *decider, j *judgement) error {
 // stops returns the refusal by a freeze or rejection that keeps the gates closed for an approved deletion; nil where
 // there is no such freeze or rejection.
 func (ev *decider) stops(j judgement) *outcome.Refusal {
+	destroyed := j.destroyed()
 	freeze, err := ev.FreezeOf(ev.ctx, j.holder, ev.live)
 	var r outcome.Refusal
-	switch rejected := gating.DeletionRejected(j.holder, j.set, j.blocked); {
+	switch rejected := gating.DeletionRejected(j.holder, j.set, destroyed); {
 	case err != nil:
 		r = outcome.UnknownFreeze(err)
 	case freeze != nil:
 		r = outcome.Frozen(freeze)
 	case rejected != nil:
-		at := max(0, slices.IndexFunc(j.blocked, func(mr *parent.State) bool { return mr.Name == rejected.Name && mr.Kind == rejected.Kind }))
-		r = outcome.Rejected(j.holder.Ref, ev.KindOf(j.holder), *rejected, j.blocked[at].Ref, ev.KindOf(j.blocked[at]))
+		at := max(0, slices.IndexFunc(destroyed, func(mr *parent.State) bool { return mr.Name == rejected.Name && mr.Kind == rejected.Kind }))
+		r = outcome.Rejected(j.holder.Ref, ev.KindOf(j.holder), *rejected, destroyed[at].Ref, ev.KindOf(destroyed[at]))
 	default:
 		return nil
 	}
 	return &r
-}
-
-// governor returns the kind whose policies apply to a managed resource below the deleted object. It is the kind of
-// the object itself or, where no policy targets that, the kind of the managed resource's own parent.
-func governor(f *facts.Facts, root, mr *parent.State) schema.GroupKind {
-	if len(f.PolicySet().Of(root.GroupKind())) > 0 || mr.Parent.Name == "" {
-		return root.GroupKind()
-	}
-	return mr.Parent.GroupKind()
 }

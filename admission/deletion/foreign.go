@@ -7,6 +7,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/approve"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/facts"
 	"github.com/kausality-io/function-kausality/admission/gating"
@@ -27,16 +28,16 @@ func (ev *decider) foreignDeletion(what external.Destruction) (*outcome.Verdict,
 	j := judge(ev.Facts, holder, o, what.Why)
 	j.mode, j.cached = ev.Mode, cached
 	d := Finding{Digest: j.digest, Cached: cached}
-	if ev.policyDestroys() {
-		return nil, d
-	}
 	destroyed := approve.Destroying(ev.ctx, ev.Facts, []*parent.State{o})
-	poll := approve.DeletionPoll(ev.Facts, destroyed, j.digest.ID())
+	poll := approve.DeletionPoll(ev.Facts, ev.Req.Stored().GetAnnotations(), destroyed, j.digest.ID())
 	ask := destructionQuery(ev.Facts, j, poll)
 	if d.Approved, d.Claim = destructionApproved(ev.Facts, j, ask, what.Verb); d.Approved {
 		return nil, d
 	}
 	votes, lacking := j.set.Tally(ask)
+	if lacking == "" && ev.policyDestroys() {
+		return nil, d
+	}
 	suggestion := identity.ApproveCommand(holder, ev.KindOf(holder), j.digest.ID())
 	r := outcome.Refusal{Code: 403, Reason: outcome.ReasonExternalDeletion, Why: what.Why, Suggestion: suggestion, Next: outcome.AfterOpening}
 	if lacking != "" { // (KR-14-12)
@@ -106,7 +107,7 @@ func destructionQuery(f *facts.Facts, j judgement, poll *approve.Poll) approval.
 	}
 	return approval.Query{
 		APIVersion: apiVersion, Kind: kind, Name: j.object.Name, Resource: j.object.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
-		Relation: v1alpha1.RelationExternal, Digests: j.digests(), Intent: intent, Use: approve.Use(f, j.digest.ID()),
+		Relation: v1alpha1.RelationExternal, Digests: []change.Digest{j.digest}, Intent: intent, Use: approve.Use(f, j.digest.ID()),
 		Lacks: poll.Lacks(), Counted: poll.Counted(),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/approve"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/facts"
 	"github.com/kausality-io/function-kausality/admission/gating"
@@ -21,6 +22,8 @@ type judgement struct {
 	digest         change.Digest
 	// whole is the digest of the deletion of the holder with all below it, this object included; empty where the object is the holder.
 	whole change.Digest
+	// together are the managed resources whose external resources the approval of the holder's deletion with all below it destroys.
+	together []*parent.State
 	// exact: only approvals of that digest count.
 	exact bool
 	// why it is refused, as a clause.
@@ -43,12 +46,27 @@ func judge(f *facts.Facts, holder, object *parent.State, why string) judgement {
 		digest: identity.DeletionDigest(holder, object), why: why}
 }
 
-// digests returns the digests of the approvals that count.
-func (j judgement) digests() []change.Digest {
-	if j.whole != "" {
-		return []change.Digest{j.digest, j.whole}
+// destroyed returns the managed resources whose external resources the approval of the judgement's digest destroys.
+func (j judgement) destroyed() []*parent.State {
+	if j.whole != "" { // that approval is about more
+		return j.blocked
 	}
-	return []change.Digest{j.digest}
+	out := slices.Clone(j.blocked)
+	for _, mr := range j.together {
+		if !slices.ContainsFunc(out, func(o *parent.State) bool { return o.UID == mr.UID }) {
+			out = append(out, mr)
+		}
+	}
+	return out
+}
+
+// poll returns the Poll for an approval of the judgement's digest.
+func (j judgement) poll(ev *decider) *approve.Poll {
+	deleted := ev.Req.Stored().GetAnnotations()
+	if j.whole == "" && len(j.together) > 0 {
+		deleted = j.holder.Annotations
+	}
+	return approve.DeletionPoll(ev.Facts, deleted, approve.Destroying(ev.ctx, ev.Facts, j.destroyed()), j.digest.ID())
 }
 
 // paused reports whether the providers of all blocked managed resources do nothing at present: the deletion waits

@@ -3,6 +3,7 @@ package gating
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -145,7 +146,8 @@ func (g Managed) frozen() *identity.Freeze {
 func (g Managed) query(holder *parent.State, verbs []v1alpha1.Verb, digest change.Digest) approval.Query {
 	intent, _ := trace.Intent(holder)
 	apiVersion, kind := g.MR.ToAPIVersionAndKind()
-	lacks, counted := g.poll(verbs)
+	// Since its gate was moved last, before which nothing was held behind it.
+	lacks, counted := g.poll(g.rules(verbs), trace.Authors(g.MR.Annotations, mask.ParseGate(g.MR.Annotations).Generation))
 	return approval.Query{
 		APIVersion: apiVersion, Kind: kind, Name: g.MR.Name, Resource: g.MR.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
 		Relation: v1alpha1.RelationExternal, Verbs: verbs, Digests: []change.Digest{digest}, Intent: intent.Generation, Use: g.use(digest.ID()),
@@ -162,16 +164,14 @@ func ExternalChange(o *parent.State, verbs []v1alpha1.Verb) allowance.Change {
 		Relation: v1alpha1.RelationExternal, Verbs: verbs}
 }
 
-// poll returns approval.Query.Lacks and approval.Query.Counted for verbs on the external resource (KR-14-03, KR-14-10).
-func (g Managed) poll(verbs []v1alpha1.Verb) (lacks func([]v1alpha1.Vote) (string, bool), counted func([]v1alpha1.Vote) []v1alpha1.Vote) {
-	rules := g.rules(verbs)
+// poll returns approval.Query.Lacks and approval.Query.Counted for a change that rules match and authors made (KR-14-03, KR-14-10).
+func (g Managed) poll(rules allowance.Rules, authors []string) (lacks func([]v1alpha1.Vote) (string, bool), counted func([]v1alpha1.Vote) []v1alpha1.Vote) {
 	if len(rules) == 0 {
 		return nil, nil
 	}
-	// Since its gate was moved last, before which nothing was held behind it.
-	authors := allowance.Authors{Names: trace.Authors(g.MR.Annotations, mask.ParseGate(g.MR.Annotations).Generation)}
-	lacks = func(votes []v1alpha1.Vote) (string, bool) { return rules.Lacks(votes, authors, g.Now) }
-	return lacks, func(votes []v1alpha1.Vote) []v1alpha1.Vote { return rules.Counted(votes, authors, g.Now) }
+	of := allowance.Authors{Names: authors}
+	lacks = func(votes []v1alpha1.Vote) (string, bool) { return rules.Lacks(votes, of, g.Now) }
+	return lacks, func(votes []v1alpha1.Vote) []v1alpha1.Vote { return rules.Counted(votes, of, g.Now) }
 }
 
 // covering returns what may freeze the managed resource from outside.
@@ -184,14 +184,14 @@ func (g Managed) covering() identity.Covering {
 	return g.Covering
 }
 
-// rules returns the ApprovalRules that match verbs on the external resource.
-func (g Managed) rules(verbs []v1alpha1.Verb) allowance.Rules {
+// rules returns the ApprovalRules that match verbs on the external resource, or other changes that are approved together with these.
+func (g Managed) rules(verbs []v1alpha1.Verb, others ...allowance.Change) allowance.Rules {
 	if !g.Policies.HasRules() {
 		return nil
 	}
 	c := ExternalChange(g.MR, verbs)
 	c.Changes, c.Creates, c.NamespaceLabels = g.Difference, g.Gone, g.covering().Namespace.Labels
-	return g.Policies.Matching(&c)
+	return g.Policies.MatchingAny(append(others, c))
 }
 
 // tally returns the votes to remove a difference, and what they lack, as approval.Set.Tally. Of several
@@ -306,16 +306,22 @@ func (g Managed) deletionOf(author []string, gate v1alpha1.Gate, h identity.Hold
 	if !ok {
 		return Decision{}, false
 	}
-	q := g.query(h.State, verbs, whole)
+	q := g.query(h.State, verbs, whole.Digest)
 	apiVersion, kind := h.State.ToAPIVersionAndKind()
 	q.APIVersion, q.Kind, q.Name, q.Resource, q.Exact = apiVersion, kind, h.State.Name, "", true
+	q.Lacks, q.Counted = nil, nil
+	if _, ok := set.Approved(q); !ok { // before all that is below is read
+		return Decision{}, false
+	}
+	others, stopped := together(g, h, set, whole)
+	q.Lacks, q.Counted = g.poll(g.rules(verbs, others...), trace.Authors(h.State.Annotations, math.MaxInt64))
 	m, ok := set.Approved(q)
-	if !ok || ended(gate, m.Entry, set.Claims) {
+	if stopped || !ok || ended(gate, m.Entry, set.Claims) {
 		return Decision{}, false
 	}
 	once := m.Entry.Mode == v1alpha1.ApprovalOnce
 	m.Entry.Mode = v1alpha1.ApprovalGeneration
-	d := g.open(author, gate, h, set, m, whole.ID(), verbs, nil)
+	d := g.open(author, gate, h, set, m, whole.Digest.ID(), verbs, nil)
 	if once {
 		d.Gate.Claim = withUse(d.Gate.Claim, m.Entry.Content)
 		d.Approval.Mode = v1alpha1.ApprovalOnce
@@ -323,15 +329,15 @@ func (g Managed) deletionOf(author []string, gate v1alpha1.Gate, h identity.Hold
 	return d, true
 }
 
-// wholeOf returns the digest of a holder's deletion where this managed resource is one of those that it
+// wholeOf returns a holder's deletion where this managed resource is one of those that it
 // deletes. An approval of it is about the managed resources below it at that time, and about none that
 // joined since (KR-13-64).
-func (g Managed) wholeOf(h identity.Holder, set approval.Set) (digest change.Digest, ok bool) {
+func (g Managed) wholeOf(h identity.Holder, set approval.Set) (whole identity.Whole, ok bool) {
 	if h.Whole == nil || !set.Exact() {
-		return "", false
+		return identity.Whole{}, false
 	}
-	whole, ok := h.Whole()
-	return whole.Digest, ok && whole.Has(g.MR)
+	whole, ok = h.Whole()
+	return whole, ok && whole.Has(g.MR)
 }
 
 // owner returns the owner of the report, on which its approval is suggested: the parent where there is

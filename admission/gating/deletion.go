@@ -21,16 +21,10 @@ func IsOpenFor(annotations map[string]string, v v1alpha1.Verb) bool {
 // orphan its external resource without a request for that, as a clause; "" where
 // it would not (KR-08-10, KR-08-11).
 func WouldOrphan(mr *parent.State) string {
-	author := mask.AuthorOf(mr.Annotations, mr.ManagementPolicies)
-	paused := PausedByPolicies(mr)
-	if paused {
-		author = []string{string(v1alpha1.VerbAll)} // judged as if it were not (KR-13-66)
-	}
 	switch {
-	case mr.Deleting(),
-		!mask.Gives(author, v1alpha1.VerbDelete), orphans(mr, author):
+	case mr.Deleting(), !takesAlong(mr):
 		return ""
-	case paused:
+	case PausedByPolicies(mr):
 		return "it is paused by managementPolicies: []; once it is resumed, its provider would delete or orphan the external resource"
 	case !mask.Gives(mr.ManagementPolicies, v1alpha1.VerbDelete):
 		return "its gate is closed, the external resource would be left behind"
@@ -42,6 +36,15 @@ func WouldOrphan(mr *parent.State) string {
 		return "its gate was opened for another external resource"
 	}
 	return ""
+}
+
+// takesAlong reports whether the deletion of a managed resource is to delete its external resource.
+func takesAlong(mr *parent.State) bool {
+	author := mask.AuthorOf(mr.Annotations, mr.ManagementPolicies)
+	if PausedByPolicies(mr) {
+		author = []string{string(v1alpha1.VerbAll)} // judged as if it were not (KR-13-66)
+	}
+	return mask.Gives(author, v1alpha1.VerbDelete) && !orphans(mr, author)
 }
 
 // PausedByPolicies reports whether the author of a managed resource gave it no managementPolicies: its provider does nothing, and does not
@@ -121,6 +124,12 @@ func DeletionApproval(holder, object *parent.State, set approval.Set, q approval
 	q.Relation, q.Verbs, q.Named = v1alpha1.RelationExternal, []v1alpha1.Verb{v1alpha1.VerbDelete}, true
 	q.Exact, q.Intent, q.Means = q.Exact || Retargeted(object), intent.Generation, verb.Of(object.GroupKind()).Means
 	return set.Approved(q)
+}
+
+// OpenedBy reports whether the gate of a managed resource is open for Delete by the approval of a digest, and its provider deletes the external
+// resource with it.
+func OpenedBy(mr *parent.State, digest string) bool {
+	return digest != "" && !mr.Deleting() && mask.ParseGate(mr.Annotations).Digest == digest && Destroys(mr) && IsOpenFor(mr.Annotations, v1alpha1.VerbDelete)
 }
 
 // DeletionRejected returns the rejection on a holder that keeps the gates of managed resources

@@ -17,7 +17,7 @@ func (g Managed) windowClosed(author []string, gate v1alpha1.Gate) (Decision, bo
 	if len(verbs) == 0 {
 		return Decision{}, false
 	}
-	if s, windowed := g.rules(verbs).Windows(g.votesFor(gate), g.Now); !windowed || s.Open {
+	if s, windowed := windowsOf(g, verbs, gate.Digest).Windows(g.votesFor(gate), g.Now); !windowed || s.Open {
 		return Decision{}, false
 	}
 	if slices.Contains(verbs, v1alpha1.VerbDelete) {
@@ -84,15 +84,15 @@ func (g Managed) untilWindow(d Decision, needs []v1alpha1.Verb) Decision {
 		return d
 	}
 	gate := mask.ParseGate(g.MR.Annotations)
-	verbs := byApproval(gate)
+	verbs, digest := byApproval(gate), gate.Digest
 	if gate.State == v1alpha1.GateClosed && g.approvals() {
-		verbs = union(needs, []v1alpha1.Verb{v1alpha1.VerbDelete})
+		digest, verbs = "", union(needs, []v1alpha1.Verb{v1alpha1.VerbDelete})
 	}
 	if len(verbs) == 0 {
 		return d
 	}
 	for _, v := range verbs { // rules may match one of them alone
-		s, _ := g.rules([]v1alpha1.Verb{v}).Windows(nil, g.Now)
+		s, _ := windowsOf(g, []v1alpha1.Verb{v}, digest).Windows(nil, g.Now)
 		if s.Until.IsZero() {
 			continue
 		}

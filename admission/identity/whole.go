@@ -14,13 +14,17 @@ import (
 type Whole struct {
 	// Digest of the deletion. One more managed resource, or another external resource of one, makes another digest.
 	Digest change.Digest
+	// Below returns the managed resources as they are now; false where they cannot be read.
+	Below func() ([]*parent.State, bool)
+	// NamespaceLabels returns the labels of a Namespace, nil where they are not known; nil where those of none are.
+	NamespaceLabels func(name string) map[string]string
 
 	members map[string]string
 }
 
 // WholeOf returns the deletion of a composite, a Claim or an instance with the managed resources below it.
 func WholeOf(root *parent.State, below []*parent.State) Whole {
-	w := Whole{members: make(map[string]string, len(below))}
+	w := Whole{Below: func() ([]*parent.State, bool) { return below, true }, members: make(map[string]string, len(below))}
 	list := make([]change.Change, 0, len(below))
 	for _, mr := range below {
 		path, external := memberOf(mr)

@@ -247,10 +247,15 @@ const maxManaged = 2000
 // that it references and those whose parent it is. A user can remove references
 // (KR-13-34). An instance that is not guarded is no parent (KR-18-01).
 func (c *Cluster) Managed(ctx context.Context, root *parent.State) ([]*parent.State, error) {
-	return managedBelow(ctx, c, root, c.MayReview, func(o *parent.State) ([]parent.Ref, error) { return c.Below(o), nil })
+	return managedOf(ctx, c, root, true)
 }
 
-func managedBelow(ctx context.Context, c *Cluster, root *parent.State, reviews func(parent.Ref) bool,
+// managedOf returns the MRs below an object, read live or from the cache.
+func managedOf(ctx context.Context, c *Cluster, root *parent.State, live bool) ([]*parent.State, error) {
+	return managedBelow(ctx, c, root, live, c.MayReview, func(o *parent.State) ([]parent.Ref, error) { return c.Below(o), nil })
+}
+
+func managedBelow(ctx context.Context, c *Cluster, root *parent.State, live bool, reviews func(parent.Ref) bool,
 	below func(*parent.State) ([]parent.Ref, error),
 ) ([]*parent.State, error) {
 	var out []*parent.State
@@ -272,7 +277,7 @@ func managedBelow(ctx context.Context, c *Cluster, root *parent.State, reviews f
 		if len(seen) > maxManaged {
 			return nil, fmt.Errorf("more than %d objects below %s", maxManaged, identity.Describe(root.Ref))
 		}
-		o, err := c.States.Get(ctx, ref, true)
+		o, err := c.States.Get(ctx, ref, live)
 		if errors.Is(err, admission.ErrNotFound) {
 			continue
 		}

@@ -14,7 +14,7 @@ import (
 // Managed returns the MRs below an object as those of a Cluster. Nothing is watched: below a composite is what it references.
 func (d *Direct) Managed(ctx context.Context, root *parent.State) ([]*parent.State, error) {
 	reviews := func(ref parent.Ref) bool { return d.MayReview(ctx, ref) }
-	return managedBelow(ctx, d.Cluster, root, reviews, func(o *parent.State) ([]parent.Ref, error) {
+	return managedBelow(ctx, d.Cluster, root, true, reviews, func(o *parent.State) ([]parent.Ref, error) {
 		members, err := membersOf(ctx, d, o)
 		return append(members, o.Children...), err
 	})

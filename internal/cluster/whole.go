@@ -45,15 +45,26 @@ func newWholes() *wholes { return &wholes{utilcache.NewLRUExpireCache(maxWholes)
 // whole returns what the deletion of a composite, Claim or instance deletes; false where it cannot be read, and no approval of it counts.
 func (c *Cluster) whole(ctx context.Context, root *parent.State) (identity.Whole, bool) {
 	key := wholeOf{root.UID, root.ResourceVersion, sumOf(c.Below(root))}
-	if w, ok := c.wholes.cache.Get(key); ok {
-		return w.(identity.Whole), true
+	var w identity.Whole
+	if cached, ok := c.wholes.cache.Get(key); ok {
+		w = cached.(identity.Whole)
+	} else {
+		below, err := c.Managed(ctx, root)
+		if err != nil {
+			return identity.Whole{}, false
+		}
+		w = identity.WholeOf(root, below)
+		w.Below = nil
+		c.wholes.cache.Add(key, w, wholeTTL)
 	}
-	below, err := c.Managed(ctx, root)
-	if err != nil {
-		return identity.Whole{}, false
+	w.Below = func() ([]*parent.State, bool) {
+		below, err := managedOf(ctx, c, root, false)
+		return below, err == nil
 	}
-	w := identity.WholeOf(root, below)
-	c.wholes.cache.Add(key, w, wholeTTL)
+	w.NamespaceLabels = func(name string) map[string]string {
+		ns, _ := c.Namespaces.Get(ctx, name, false) // where it cannot be read, its labels are not known
+		return ns.Labels
+	}
 	return w, true
 }
 
