@@ -43,6 +43,7 @@ func TestAdversary(t *testing.T) {
 	if *adversarySeed > 0 {
 		first, last = *adversarySeed, *adversarySeed
 	}
+	require.LessOrEqual(t, first, last, "-adversary.first (FIRST) must not be after -adversary.seeds (SEEDS), which is the last seed")
 	record, err := results.Open(slices.Concat(campaign.Product, campaign.Installed, []string{"test/adversary"})...)
 	require.NoError(t, err)
 	defer func() {
