@@ -54,6 +54,7 @@ func together(g Managed, h identity.Holder, set approval.Set, whole identity.Who
 	return destructions(g, whole, destroyed), false
 }
 
+// destructions returns the deletion of external resources as ApprovalRules see it; none where there are no rules.
 func destructions(g Managed, whole identity.Whole, destroyed []*parent.State) []allowance.Change {
 	if !g.Policies.HasRules() {
 		return nil

@@ -250,7 +250,6 @@ func (c *Cluster) Managed(ctx context.Context, root *parent.State) ([]*parent.St
 	return managedOf(ctx, c, root, true)
 }
 
-// managedOf returns the MRs below an object, read live or from the cache.
 func managedOf(ctx context.Context, c *Cluster, root *parent.State, live bool) ([]*parent.State, error) {
 	return managedBelow(ctx, c, root, live, c.MayReview, func(o *parent.State) ([]parent.Ref, error) { return c.Below(o), nil })
 }

@@ -373,7 +373,8 @@ func (c *Cluster) holders(ctx context.Context, o *states.Object, live bool, revi
 			return out, nil
 		}
 		up, err := c.States.Get(ctx, at.Parent, live)
-		if errors.Is(err, admission.ErrNotFound) {
+		// Who may edit an object may give it an owner of any kind: one that is not guarded, and that we have no right to read, holds nothing.
+		if errors.Is(err, admission.ErrNotFound) || kerrors.IsForbidden(err) && !c.MayReview(at.Parent) {
 			return out, nil
 		}
 		if err != nil {

@@ -2,12 +2,15 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -50,6 +53,34 @@ func TestHolders(t *testing.T) {
 			}
 			if !slices.Equal(got, tc.want) {
 				t.Errorf("want %v, got %v", tc.want, got)
+			}
+		})
+	}
+}
+
+// TestHoldersUnreadable: a controller that cannot be read holds nothing where its kind is not guarded, since any editor may name one; one that may
+// be guarded is an error, as its freeze is not known (KR-13-15).
+func TestHoldersUnreadable(t *testing.T) {
+	for name, tc := range map[string]struct {
+		rule  string
+		fails bool
+	}{
+		"Guarded":   {rule: "shop.example.org/*", fails: true},
+		"Unguarded": {rule: "other.example.org/*"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mr := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "db", "namespace": "team", "uid": "mr-uid",
+				"ownerReferences": []any{map[string]any{"apiVersion": "shop.example.org/v1", "kind": "Plain", "name": "mine", "uid": "mine-uid", "controller": true}}}}}
+			mr.SetGroupVersionKind(shopDB)
+			c := covered(t, fixture{})
+			c.configured(false, tc.rule)
+			c.client.PrependReactor("get", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				return a.GetResource() == resourceOf(shopPlain), nil, kerrors.NewForbidden(a.GetResource().GroupResource(), "mine", errors.New("no right"))
+			})
+			holders, err := c.holders(t.Context(), c.States.Sum(mr), true, func(*parent.State) bool { return true },
+				func(context.Context, *parent.State) (identity.Covering, error) { return identity.Covering{}, nil })
+			if (err != nil) != tc.fails || !tc.fails && len(holders) != 1 {
+				t.Errorf("want an error %t, got %v and %d holders", tc.fails, err, len(holders))
 			}
 		})
 	}
