@@ -223,3 +223,28 @@ func TestDeletePartOfWhole(t *testing.T) {
 		})
 	}
 }
+
+// TestRecountStale covers KR-14-64: votes from before the last intent of a composite do not count for its deletion, whatever the cache has.
+func TestRecountStale(t *testing.T) {
+	sum := func(o *unstructured.Unstructured) *parent.State { return parent.Sum(o, parent.RoleManaged) }
+	whole := identity.WholeOf(parent.Sum(fx.Composite(), parent.RoleComposite), []*parent.State{sum(fx.Instance())}).Digest
+	opened := fx.With(fx.Instance(), fx.Policies(fx.Observe, fx.Delete),
+		fx.GateValue(`{"state":"open","verbs":["Delete"],"generation":3,"at":"2026-01-02T11:59:00Z","digest":"`+whole.ID()+`"}`))
+	before := fx.With(fx.Composite(), votesFor(whole, "anna"))
+	after := fx.With(before, fx.Set(int64(6), "metadata", "generation"),
+		fx.Annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{fx.Hop(fx.Composite(), 6, "alice")}.String()))
+	for name, tc := range map[string]struct {
+		deleted *unstructured.Unstructured
+		allowed bool
+	}{"Same": {deleted: before, allowed: true}, "Later": {deleted: after}} {
+		w := newWorld()
+		w.add(before)
+		w.managed = []*parent.State{sum(opened)}
+		e := &Evaluator{World: requested{w, nil}, Options: enforced(), Policies: ruleSet(t, v1alpha1.ApprovalRuleSpec{
+			Match: v1alpha1.ApprovalRuleMatch{Verbs: []v1alpha1.Verb{v1alpha1.VerbDelete}}})}
+		d, err := e.Evaluate(t.Context(), by(byCrossplane(Delete, tc.deleted), subject.User{Name: "carl"}, ""))
+		if err != nil || d.Allowed != tc.allowed {
+			t.Errorf("%s: %v: allowed %t: %s", name, err, d.Allowed, d.Message)
+		}
+	}
+}

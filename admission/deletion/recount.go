@@ -36,7 +36,7 @@ func (ev *decider) recount(root *parent.State, below []*parent.State) (*outcome.
 		if counted[opening{gate.Digest, mr.UID}] || !gating.OpenedBy(mr, gate.Digest) {
 			continue
 		}
-		above, at := upTo(ev, mr), root
+		above, at := upTo(ev, mr, root), root
 		if root.UID == mr.UID {
 			at = holder
 		}
@@ -93,13 +93,17 @@ func approvedAbove(ev *decider, j *judgement, above []*parent.State, wholes map[
 // maxBetween bounds a managed resource and what is above it.
 const maxBetween = 8
 
-// upTo returns a managed resource and what is above it, on which users may vote.
-func upTo(ev *decider, mr *parent.State) []*parent.State {
+// upTo returns a managed resource and what is above it, on which users may vote. The deleted object is the one of the request: the cache may have it
+// from before the last intent.
+func upTo(ev *decider, mr, root *parent.State) []*parent.State {
 	out := []*parent.State{mr}
 	for at, n := mr, 1; at.Parent.Name != "" && n < maxBetween; n++ {
 		p, err := ev.World.Parent(ev.ctx, at.Parent, false)
 		if err != nil || !parent.Linked(p, at.Ref, at.Member) {
 			break // votes that cannot be read, and those on an object that is no parent, do not count
+		}
+		if p.UID == root.UID {
+			p = root
 		}
 		if at = p; ev.World.Guarded(p) { // else its approvals do not count (KR-13-15)
 			out = append(out, p)
