@@ -61,18 +61,12 @@ func Admit(annotations map[string]string, generation, intent int64, now time.Tim
 // given by the write, oldest the generation before which one is stale.
 func (b *Ballot) next(e Entry, had *v1alpha1.Claim, known Lookup, fresh v1alpha1.Claim, oldest, intent int64, now time.Time) (
 	next v1alpha1.Claim, ended bool) {
-	if had == nil || b.gives(e, *had, known, intent) {
+	if had == nil || b.gives(e, *had, known, oldest, intent) {
 		next = b.cast(e, fresh)
 		next.Bound = known.bound(e.Digest)
 		return next, false
 	}
 	next = *had
-	if collecting(next) {
-		next = b.cast(e, next)
-		if b.adds(e) {
-			next.Bound = cmp.Or(next.Bound, known.bound(e.Digest))
-		}
-	}
 	if next.State == v1alpha1.ClaimOpen && (e.Mode != v1alpha1.ApprovalAlways && next.Generation < oldest || Ended(e.Expiry, now)) {
 		next.State, next.At = v1alpha1.ClaimPruned, Stamp(now)
 		return next, true
@@ -80,6 +74,12 @@ func (b *Ballot) next(e Entry, had *v1alpha1.Claim, known Lookup, fresh v1alpha1
 	if next.State == v1alpha1.ClaimUnreviewed { // removed, so that writing the same value again is a request
 		next.State, next.At = v1alpha1.ClaimPruned, Stamp(now)
 		return next, true
+	}
+	if collecting(next) {
+		next = b.cast(e, next)
+		if b.adds(e) {
+			next.Bound = cmp.Or(next.Bound, known.bound(e.Digest))
+		}
 	}
 	return next, false
 }

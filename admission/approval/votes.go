@@ -77,7 +77,7 @@ func (b *Ballot) Refused(annotations map[string]string, known Lookup) (why, next
 			return why, "To approve one of them, write its digest in an entry of " + v1alpha1.AnnotationKeyApprovals + "."
 		}
 		switch is, stores := known.is(e.Digest), b.stores(e); {
-		case stores && !c.Votes:
+		case stores && (!c.Votes || c.State == v1alpha1.ClaimPruned && !b.Vote.Machine):
 			open[is]++
 			adds[is] = true
 		case stores && len(c.By) >= v1alpha1.MaxVotes:
@@ -129,14 +129,19 @@ func collecting(c v1alpha1.Claim) bool {
 }
 
 // gives reports whether the write gives an approval again that no longer counts. A person so approves a difference that occurs again, after its
-// approval was used or has become outdated, one that was not reviewed when it was approved (KR-13-69), and one of an external resource, or a
-// deletion, for which votes wait that were cast before the intent (KR-14-64). A machine that writes the same
-// approval again may do so for ever, and approves nothing by it (KR-05-35).
-func (b *Ballot) gives(e Entry, c v1alpha1.Claim, known Lookup, intent int64) bool {
+// approval was used or has become outdated, one that was not reviewed when it was approved (KR-13-69), and one for which votes were cast before
+// the intent that do not count (KR-14-64), also where it is not known: its Drift may just have been resolved. A machine that writes the same
+// approval again may do so for ever, and approves nothing by it (KR-05-35). oldest is the generation before which an approval is stale.
+func (b *Ballot) gives(e Entry, c v1alpha1.Claim, known Lookup, oldest, intent int64) bool {
 	if b == nil || b.Vote.User == "" || b.Vote.Machine || !v1alpha1.IsApprove(e.Key) || !b.adds(e) {
 		return false
 	}
-	return c.Spent() && known.is(e.Digest) || c.State == v1alpha1.ClaimOpen && c.Votes && c.Generation < intent && known.external(e.Digest)
+	return c.Spent() && known.is(e.Digest) || waited(c) && (c.Generation < oldest || c.Generation < intent && known.external(e.Digest))
+}
+
+// waited reports whether a claim has votes that wait, or did when it was removed.
+func waited(c v1alpha1.Claim) bool {
+	return c.Votes && (c.State == v1alpha1.ClaimOpen || c.State == v1alpha1.ClaimPruned)
 }
 
 // cast adds the vote of the write to the claim of an approval that is not used: one of each user (KR-14-01). The vote

@@ -244,28 +244,40 @@ func TestApprovedByVotes(t *testing.T) {
 }
 
 // TestVotesBeforeAnIntent: votes from before the intent for a deletion, or a difference of an external resource, are not added to; those
-// about what is held since then are (KR-14-64).
+// about what is held since then are (KR-14-64). Where the Drift of the first refusal is resolved after the second one, nothing is known.
 func TestVotesBeforeAnIntent(t *testing.T) {
 	known := func(k Known) Lookup { return func(string) (Known, bool) { return k, true } }
+	deletion, before := known(Known{Named: true, Since: math.MaxInt64, External: true}), known(Known{Named: true, Since: 6})
 	for name, tc := range map[string]struct {
-		held Lookup
-		want []string
+		held, atVote Lookup
+		machine      bool
+		want         []string
 	}{
-		"a deletion": {known(Known{Named: true, Since: math.MaxInt64, External: true}), []string{"bob"}},
-		"a deletion, and the function holds more": {known(Known{Named: true, External: true}), []string{"bob"}},
-		"the function holds something, or that":   {known(Known{}), []string{"anna", "bob"}},
-		"a creation that the function holds":      {known(Known{Named: true}), []string{"anna", "bob"}},
-		"held since before":                       {known(Known{Named: true, Since: 6}), []string{"anna", "bob"}},
+		"a deletion": {held: deletion, atVote: deletion, want: []string{"bob"}},
+		"a deletion, and the function holds more":    {held: known(Known{Named: true, External: true}), atVote: deletion, want: []string{"bob"}},
+		"a deletion that is not known":               {want: []string{"bob"}},
+		"a deletion that is not known at the vote":   {held: deletion, want: []string{"bob"}},
+		"a deletion, by a machine":                   {machine: true, want: []string{"anna"}},
+		"the function holds something, or that":      {held: known(Known{}), atVote: known(Known{}), want: []string{"anna", "bob"}},
+		"a creation that the function holds":         {held: known(Known{Named: true}), atVote: known(Known{Named: true}), want: []string{"anna", "bob"}},
+		"held since before":                          {held: before, atVote: before, want: []string{"anna", "bob"}},
+		"held since before, and no more at the vote": {held: before, want: []string{"bob"}},
 	} {
-		p := newParent()
-		p.held = tc.held
-		p.write("anna", true, map[string]string{keyApprove + difference: "once"})
-		p.count()
-		p.generation, p.intent = 9, 9
-		require.Empty(t, p.write("bob", true, map[string]string{keyApprove + difference: "once"}))
-		p.count()
-		if diff := cmp.Diff(tc.want, p.voters()); diff != "" {
-			t.Errorf("%s: -want, +got:\n%s", name, diff)
+		for _, intent := range []string{"by itself", "with the vote"} {
+			p := newParent()
+			p.held = tc.held
+			p.write("anna", true, map[string]string{keyApprove + difference: "once"})
+			p.count()
+			p.generation, p.intent = 9, 9
+			if intent == "by itself" {
+				p.write("hans", true, nil)
+			}
+			p.held = tc.atVote
+			require.Empty(t, p.write("bob", !tc.machine, map[string]string{keyApprove + difference: "once"}))
+			p.count()
+			if diff := cmp.Diff(tc.want, p.voters()); diff != "" {
+				t.Errorf("%s, the intent %s: -want, +got:\n%s", name, intent, diff)
+			}
 		}
 	}
 }
