@@ -323,6 +323,17 @@ func TestVotesAreBounded(t *testing.T) {
 	if got := p.voters(); len(got) != v1alpha1.MaxVotes || got[0] != "anna" {
 		t.Errorf("the voters are %v", got)
 	}
+	p.generation, p.intent, refused = 9, 9, 0
+	p.write("hans", true, nil) // removes them
+	for i := range 2 * v1alpha1.MaxVoted {
+		if p.write("mallory", true, map[string]string{keyApprove + fmt.Sprintf("%016x", (v1alpha1.MaxVoted+i)%(2*v1alpha1.MaxVoted)): "once"}) != "" {
+			refused++
+		}
+		p.count()
+	}
+	if refused != v1alpha1.MaxVoted {
+		t.Errorf("%d votes on differences that were voted on before an intent were refused: there is no more room for them than for others", refused)
+	}
 	const held = "fedcba9876543210"
 	p.held = func(id string) (Known, bool) { return Known{Named: id == held, Since: 7}, id == held }
 	if why := p.write("anna", true, map[string]string{keyApprove + held: "once"}); why != "" {
