@@ -33,6 +33,8 @@ type Pipeline struct {
 	XR   *unstructured.Unstructured
 	// Observed and Desired resources by their names in the Composition.
 	Observed, Desired map[string]*unstructured.Unstructured
+	// Rule of the cluster about votes; nil for none.
+	Rule *v1alpha1.ApprovalRule
 }
 
 // RunFunction runs the real composition function, which masks itself (gate:
@@ -206,6 +208,9 @@ func (m *model) function(xr *unstructured.Unstructured) Ran {
 		}
 		p.Desired[k] = m.wanted(xr)
 	}
+	if m.voted {
+		p.Rule = ruleOfTwo
+	}
 	ran := RunFunction(p)
 	for k, o := range p.Observed {
 		if emitted := ran.Desired[k]; emitted == nil {
@@ -329,8 +334,8 @@ func (m *model) checkFunction(key string, old, next *unstructured.Unstructured) 
 	}
 }
 
-// checkHeld: no path passes with a value that was held as drift and not approved, whatever
-// else the write changes (KR-05-55).
+// checkHeld: no path passes with a value that was held as drift and is neither approved nor granted by an intent since,
+// whatever else the write changes (KR-05-55, KR-05-68).
 func (m *model) checkHeld(key string, old, next *unstructured.Unstructured) {
 	var held v1alpha1.Held
 	value := identity.Annotation(old, v1alpha1.AnnotationKeyHeld)
@@ -342,8 +347,9 @@ func (m *model) checkHeld(key string, old, next *unstructured.Unstructured) {
 	}
 	record := HeldOf(held.HeldDrift)
 	for _, l := range (change.Comparison{}).Leaves(old.Object, next.Object) {
-		if strings.HasPrefix(l.Path, "spec.forProvider") && record.Has(l) {
-			m.fail("%s: %s passes, which was held and is not approved", key, l.Path)
+		granted := held.Since != nil && m.grantedSince(l.Path, held.Since.Generation)
+		if strings.HasPrefix(l.Path, "spec.forProvider") && record.Has(l) && !granted {
+			m.fail("%s: %s passes, which was held and is neither approved nor granted since", key, l.Path)
 		}
 	}
 }

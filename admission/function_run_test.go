@@ -10,9 +10,12 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/fn"
+	"github.com/kausality-io/function-kausality/fn/policies"
 )
 
 func init() { admission.RunFunction = runFunction }
@@ -24,6 +27,18 @@ func runFunction(p admission.Pipeline) admission.Ran {
 		Input:    structOf(map[string]any{"mode": string(p.Mode), "settleGrace": "1s", "gate": map[string]any{"managementPolicies": "Managed"}}),
 		Observed: &fnv1.State{Composite: &fnv1.Resource{Resource: structOf(p.XR.Object)}, Resources: resourcesOf(p.Observed)},
 		Desired:  &fnv1.State{Resources: resourcesOf(p.Desired)},
+	}
+	if p.Rule != nil { // as Crossplane fetches it
+		rule, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p.Rule)
+		if err != nil {
+			panic(err)
+		}
+		req.RequiredResources = map[string]*fnv1.Resources{
+			policies.RequirementKausalityCRD: fetched(map[string]any{"kind": "CustomResourceDefinition",
+				"metadata": map[string]any{"annotations": map[string]any{v1alpha1.AnnotationKeyCrossplaneReads: v1alpha1.CrossplaneReadsAll}}}),
+			policies.RequirementRulesCRD: fetched(map[string]any{"kind": "CustomResourceDefinition"}),
+			policies.RequirementRules:    fetched(rule),
+		}
 	}
 	f := fn.New(logging.NewNopLogger())
 	f.Now = func() time.Time { return p.Now }
@@ -57,6 +72,10 @@ func resourcesOf(objects map[string]*unstructured.Unstructured) map[string]*fnv1
 		out[name] = &fnv1.Resource{Resource: structOf(o.Object)}
 	}
 	return out
+}
+
+func fetched(content map[string]any) *fnv1.Resources {
+	return &fnv1.Resources{Items: []*fnv1.Resource{{Resource: structOf(content)}}}
 }
 
 func structOf(content map[string]any) *structpb.Struct {

@@ -147,7 +147,11 @@ func (m *model) refusedBefore(key string, req *Request, d Decision) {
 		return
 	}
 	for path, value := range now {
+		if unresolved := d.Held != nil && m.approved[uid+" "+path] == value; unresolved {
+			continue // it was approved since, landed or not, and its Drift is not resolved yet
+		}
 		if refused.Has(change.Leaf{Path: path, Value: value}) {
+			delete(m.approved, uid+" "+path)
 			wants[path] = want{value: value, since: cmp.Or(wants[path].since, m.sum(m.get("xr")).SettledGeneration())}
 		}
 	}
@@ -183,6 +187,9 @@ func (m *model) checkWants(key string, req *Request, d Decision, after *unstruct
 			m.fail("%s: %s passes (%s), which was held and is neither approved nor granted since", key, path, d.Reason)
 		}
 		delete(wants, path)
+		if approved {
+			m.approved[uid+" "+path] = value
+		}
 	}
 }
 

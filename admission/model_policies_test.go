@@ -322,7 +322,8 @@ func (m *model) pruned(key string, req *Request, d Decision, result *unstructure
 	consumed := m.sum(req.OldObject).SettledGeneration()
 	gate := mask.ParseGate(req.OldObject.GetAnnotations())
 	if gate.State == v1alpha1.GateClosed && gate.Reason != v1alpha1.GateReasonPending && gate.Reason != v1alpha1.GateReasonFrozen {
-		consumed = gate.Generation
+		// A write that the mask undoes names the generation after it, which the object does not get.
+		consumed = min(gate.Generation, req.OldObject.GetGeneration())
 	}
 	for _, a := range entriesOf(m, result) {
 		if a.Generation <= consumed {

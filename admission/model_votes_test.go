@@ -3,6 +3,8 @@ package admission
 import (
 	"sync/atomic"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
@@ -10,12 +12,19 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// twoVotes is a rule for all changes that need an approval.
-var twoVotes = func() *allowance.Rule {
-	r, errs := allowance.CompileRule(&v1alpha1.ApprovalRule{Spec: v1alpha1.ApprovalRuleSpec{
+// ruleOfTwo is a rule for all changes that need an approval.
+var ruleOfTwo = &v1alpha1.ApprovalRule{
+	TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.KindApprovalRule},
+	ObjectMeta: metav1.ObjectMeta{Name: "two"},
+	Spec: v1alpha1.ApprovalRuleSpec{
 		Match:   v1alpha1.ApprovalRuleMatch{Relations: []v1alpha1.Relation{v1alpha1.RelationControllerChild, v1alpha1.RelationExternal}},
 		Require: []v1alpha1.RequiredVotes{{Count: 2}},
-	}})
+	},
+}
+
+// twoVotes is ruleOfTwo, compiled.
+var twoVotes = func() *allowance.Rule {
+	r, errs := allowance.CompileRule(ruleOfTwo)
 	if len(errs) > 0 {
 		panic(errs)
 	}

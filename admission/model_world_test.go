@@ -68,8 +68,10 @@ type model struct {
 	// drifts that are open, by id; wants is what Crossplane was last refused and still wants, by UID and path.
 	drifts map[string]*v1alpha1.Drift
 	wants  map[string]map[string]want
-	upjet  bool          // loses Synced's observed generation
-	skew   time.Duration // of the gate controller's clock against the webhook's
+	// approved values of paths that were held, by UID and path, until they are refused again.
+	approved map[string]string
+	upjet    bool          // loses Synced's observed generation
+	skew     time.Duration // of the gate controller's clock against the webhook's
 
 	step    int
 	verbose bool
@@ -96,7 +98,7 @@ func newModel(seed uint64, verbose bool) *model {
 		versions: map[string][]*unstructured.Unstructured{}, seen: map[string]int{}, cloud: map[string]*resource{"a": {}, "b": {}},
 		author: map[string][]string{}, placed: map[string]int{}, used: map[string]int{},
 		opened: map[string]int{}, shown: map[string]int{}, openedAt: map[string]int{},
-		grants: map[string]map[int64]modelGrant{}, drifts: map[string]*v1alpha1.Drift{}, wants: map[string]map[string]want{},
+		grants: map[string]map[int64]modelGrant{}, drifts: map[string]*v1alpha1.Drift{}, wants: map[string]map[string]want{}, approved: map[string]string{},
 		votes: map[string]map[string]bool{},
 	}
 	m.kind = identity.Kind{Role: parent.RoleManaged, ManagementPolicies: true, ReconcileRequests: m.chance(2), Resource: "instances.aws.example.org"}
@@ -244,11 +246,11 @@ func (m *model) write(key string, user subject.User, manager string, change func
 			result, d = apply(result, d2), d2
 		}
 	}
+	m.checkWants(key, req, d, result)
 	if !m.reliable && m.chance(12) {
 		m.note("%s's write of %s is lost after admission", user.Name, key)
 		return false
 	}
-	m.checkWants(key, req, d, result)
 	m.admitted(key, user, req, d, result)
 	m.ruled(key, req, d, result)
 	m.store(key, result)
